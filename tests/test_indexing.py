@@ -686,3 +686,12 @@ def test_flat_indices_of_traced_sizes(dtype):
         for x, y in zip(xpr.jit(jnp.unravel_index)(flat, sizes), expected, strict=True):
             assert x.dtype == y.dtype == dtype
             np.testing.assert_array_equal(x, y)
+
+
+def test_values_are_placed_by_64_bit_counts():
+    x = np.arange(6.0)
+    with xpr.enable_x64(True):
+        placed = jnp.place(jnp.asarray(x), x > 2, jnp.asarray([10.0, 20.0]), inplace=False)
+    expected = x.copy()
+    np.place(expected, x > 2, [10, 20])
+    np.testing.assert_array_equal(placed, expected)

@@ -363,7 +363,7 @@ PROMOTIONS = [
     'jnp.promote_types("float6_e2m3fn", "int32")', 'jnp.promote_types("float4_e2m1fn", float)',
     "jnp.can_cast(int, jnp.float32)", "jnp.can_cast('float64', 'float32')", "jnp.can_cast(jnp.bfloat16, 'float32')",
     "jnp.isscalar(1.0), jnp.isscalar(i[0]), jnp.isscalar(i), jnp.isscalar('a'), jnp.isscalar(np.array(1))",
-    "jnp.iscomplexobj(None), jnp.iscomplexobj([1j])",
+    "jnp.iscomplexobj(None), jnp.iscomplexobj([1j]), jnp.iscomplexobj(True)", "jnp.iscomplexobj([f[0], 1j])",
     "jnp.iscomplexobj(f * 1j), jnp.iscomplexobj(f), jnp.iscomplexobj(1j), jnp.isrealobj(f)",
 ]  # fmt: skip
 
@@ -442,3 +442,16 @@ def test_uniform_numbers_without_a_key() -> None:
             lax.rng_uniform(a, b, (2,))
     with pytest.raises(xpr.errors.UnsupportedRule, match="random.uniform"):
         xpr.vmap(lambda a: lax.rng_uniform(a, 3.0, ()))(jnp.ones(2))
+
+
+@pytest.mark.parametrize("num", [0, 1, 2])
+@pytest.mark.parametrize("endpoint", [True, False])
+def test_distances_of_traced_samples(num: int, endpoint: bool) -> None:
+    start, stop = np.float32([1, 2]), np.float32(0)
+
+    def samples(start: Any, stop: Any) -> Any:
+        return jnp.linspace(start, stop, num, endpoint, retstep=True)
+
+    for traced, known in zip(xpr.jit(samples)(start, stop), samples(start, stop), strict=True):
+        assert traced.shape == known.shape and traced.dtype == known.dtype
+        np.testing.assert_allclose(traced, known)

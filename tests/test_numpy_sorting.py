@@ -406,3 +406,12 @@ def test_setdiff1d_has_the_dtype_of_the_first_array():
 def test_lcm_wraps_as_in_numpy():
     x, y = np.array([102, 17, -126], np.int8), np.array([5, -126, 17], np.int8)
     np.testing.assert_array_equal(jnp.lcm(x, y), np.lcm(x, y))
+
+
+def test_positions_in_long_vectors_have_64_bits():
+    long, one = (xpr.ShapeDtypeStruct(shape, np.float32) for shape in ((1 << 31,), ()))
+    with xpr.enable_x64(True):
+        assert xpr.eval_shape(jnp.searchsorted, long, one).dtype == np.int64
+        assert xpr.eval_shape(jnp.searchsorted, one.update(shape=(9,)), one).dtype == np.int32
+    with pytest.raises(OverflowError, match="2147483648 out of bounds for int32"):
+        xpr.eval_shape(jnp.searchsorted, long, one)

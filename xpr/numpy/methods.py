@@ -47,7 +47,7 @@ from xpr.primitives.slicing import slice_in_dim
 # -- Operators
 
 _NUMBERS = frozenset({bool, int, float, complex, Array})
-_COLLECTIONS = (list, tuple, dict, set, frozenset)
+_COLLECTIONS = frozenset({list, tuple, dict, set, frozenset})
 
 
 _SYMBOLS = {
@@ -68,7 +68,7 @@ def _operator(name: str, fun: Callable[[Any, Any], Any], is_reflected: bool = Fa
             return fun(self, other)
         if hasattr(other, "__jax_array__"):
             return fun(self, other)
-        if isinstance(other, _COLLECTIONS):
+        if type(other) in _COLLECTIONS:  # classes derived from them may have operators of their own
             types = ("Array", type(other).__name__)[:: -1 if is_reflected else 1]
             raise TypeError(
                 f"unsupported operand type(s) for {_SYMBOLS[name]}: {types[0]!r} and {types[1]!r}. Convert lists and "

@@ -209,9 +209,16 @@ def linspace(
     else:
         start, stop = (convert(asarray_like(x), computed) for x in (start, stop))
         result = _converted(_between(start, stop, num, endpoint, axis), target)
-        distance = divide(subtract(stop, start), max(num - endpoint, 1)) if retstep else None
+        distance = _distance(start, stop, num - endpoint) if retstep else None
     result = to_device(result, device)
     return (result, distance) if retstep else result
+
+
+def _distance(start: Any, stop: Any, steps: Any) -> Any:
+    """The distance of samples; without a step it is nan, as in NumPy."""
+    if not is_symbolic_dim(steps) and steps < 1:
+        return from_host(np.array(np.nan, aval_of(start).dtype))
+    return divide(subtract(stop, start), max(steps, 1))
 
 
 def _between(start: Any, stop: Any, num: Any, endpoint: bool, axis: int) -> Any:

@@ -256,7 +256,7 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, meth
     a, v = promote_dtypes(a, v)
     a, v = convert(a, aval_of(a).dtype), convert(v, aval_of(v).dtype)
     n = aval_of(a).size
-    dtype = dtypes.int32
+    dtype = _position_dtype(aval_of(a).size)
     if n == 0 or aval_of(v).size == 0:
         return broadcast_in_dim(dtype.type(0), aval_of(v).shape, ())
     if method == "sort":
@@ -288,16 +288,22 @@ def _by_comparing(a: Any, v: Any, side: str) -> Any:
     return reduce_sum(convert(before, dtypes.int32), (len(rows),))
 
 
+def _position_dtype(n: Any) -> np.dtype:
+    """The integers that number the elements of a vector: of 64 bits, where those are on, if there are 2^31 or more."""
+    return dtypes.canonical(np.int64) if type(n) is int and n >= 1 << 31 else dtypes.int32
+
+
 def _by_halving(a: Any, v: Any, side: str) -> Any:
     """Binary search, bit by bit from the highest: is the element before position `low + step` still before `v`?"""
     n = aval_of(a).size
     shape = aval_of(v).shape
-    low: Any = full(shape, 0, np.int32)
+    number = _position_dtype(n).type
+    low: Any = full(shape, 0, _position_dtype(n))
     step = 1 << (n.bit_length() - 1)
     while step:
-        position = e.add(low, np.int32(step))
-        element = read(a, e.min(e.sub(position, np.int32(1)), np.int32(n - 1)))
-        goes = e.bitwise_and(e.le(position, np.int32(n)), _goes_before(element, v, side))
+        position = e.add(low, number(step))
+        element = read(a, e.min(e.sub(position, number(1)), number(n - 1)))
+        goes = e.bitwise_and(e.le(position, number(n)), _goes_before(element, v, side))
         low = select(goes, position, low)
         step //= 2
     return low

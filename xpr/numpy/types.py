@@ -247,7 +247,9 @@ def iscomplexobj(x: Any) -> bool:
     >>> jnp.iscomplexobj(jnp.array([1 + 0j]))
     True
     """
-    return x is not None and (x.dtype if hasattr(x, "dtype") else np.asarray(x).dtype) in dtypes.COMPLEX
+    if x is None or isinstance(x, (int, float, complex)):
+        return isinstance(x, complex)
+    return (x.dtype if hasattr(x, "dtype") else asarray(x).dtype) in dtypes.COMPLEX
 
 
 def isrealobj(x: Any) -> bool:

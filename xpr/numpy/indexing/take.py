@@ -351,7 +351,8 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
         raise ValueError(f"place: the mask has {aval_of(mask).size} elements and the array {arr.aval.size}.")
     if not num_values or not arr.aval.size:
         return arr
-    ranks = remainder(sub(cumsum(mask), np.int32(1)), num_values)
+    ranks = cumsum(mask)
+    ranks = remainder(sub(ranks, aval_of(ranks).dtype.type(1)), num_values)
     chosen = take(convert(values, arr.aval.dtype), ranks, mode="promise_in_bounds")
     return reshape(select(mask, chosen, ravel(arr)), arr.aval.shape)
 
