@@ -245,3 +245,21 @@ def test_a_format_stands_for_its_sharding():
     assert constrained(x)["a"].tolist() == x.tolist()
     made = xpr.make_array_from_callback((2, 3), x.format, lambda index: np.asarray(x)[index])
     assert made.sharding == rows
+
+
+def test_results_keep_axes_of_size_1():
+    """As in JAX: a result that is cut as an argument is has the argument's spec."""
+    mesh = xpr.make_mesh((1, 1), ("x", "y"))
+    x = xpr.device_put(np.ones((3, 2), np.float32), NamedSharding(mesh, P("x", "y")))
+    w = xpr.device_put(np.ones((2, 3), np.float32), NamedSharding(mesh, P()))
+    for f in (
+        lambda x, w: x + 1,
+        xpr.jit(lambda x, w: x),
+        xpr.jit(lambda x, w: x * 2),
+        xpr.jit(lambda x, w: x @ w @ x),
+    ):
+        assert f(x, w).sharding == NamedSharding(mesh, P("x", "y"))
+    assert xpr.jit(lambda x: x.sum())(x).sharding.spec == xpr.jit(lambda x: x.sum(0))(x).sharding.spec == P()
+    assert xpr.jit(lambda x: x, out_shardings=NamedSharding(mesh, P()))(x).sharding.spec == P()
+    ref = xpr.new_ref(x)
+    assert ref.sharding == ref[...].sharding == xpr.jit(lambda: ref[...])().sharding == x.sharding

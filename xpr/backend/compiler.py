@@ -44,6 +44,7 @@ from xpr.config import settings
 from xpr.core import events
 from xpr.core.avals import ShapedArray
 from xpr.core.memory import kind_of_space
+from xpr.core.specs import axes_of
 
 __all__ = [
     "Buffer", "CallingExecutable", "Device", "Executable", "StoredProgram", "block", "compile", "delete", "device_of",
@@ -240,7 +241,11 @@ def compile_partitioned(
     copies = Copies(compile_for, mesh, callbacks) if callbacks else None
     raw = copies.current().raw if copies else compile_for(mesh)
     chosen_in = _chosen(in_shardings, in_ranks, mesh, raw.get_parameter_shardings)
-    chosen_out = _chosen(out_shardings, [aval.ndim for aval in out_avals], mesh, raw.get_output_shardings)
+    out_ranks = [aval.ndim for aval in out_avals]
+    chosen_out = _chosen(out_shardings, out_ranks, mesh, raw.get_output_shardings)
+    if 1 in mesh.axis_sizes:
+        as_arguments = _as_arguments(chosen_out, out_ranks, chosen_in, in_ranks)
+        chosen_out = [named if asked is None else asked for named, asked in zip(as_arguments, out_shardings)]
     chosen_out = [
         naming_size_one(sharding, aval).with_memory_kind(kind_of_space(aval.memory_space))
         if asked is None
@@ -259,6 +264,25 @@ def _over(mesh: Mesh, options: Any) -> Any:
     options.num_partitions = build.num_partitions = mesh.size
     build.use_spmd_partitioning = build.use_shardy_partitioner = True
     return options
+
+
+def _as_arguments(
+    chosen: Sequence[NamedSharding], ranks: Sequence[int], arguments: Sequence[NamedSharding], in_ranks: Sequence[int]
+) -> list[NamedSharding]:
+    """Shardings of results as the compiler chose them, by the specs of the first arguments that are cut alike: those
+    name axes of size 1, which the compiler does not know.
+    """
+    known: dict[Any, NamedSharding] = {}
+    for sharding, rank in zip(arguments, in_ranks):
+        known.setdefault(_cut(sharding, rank), sharding)
+    return [known.get(_cut(sharding, rank), sharding) for sharding, rank in zip(chosen, ranks)]
+
+
+def _cut(sharding: NamedSharding, rank: int) -> Any:
+    """What a sharding says of arrays with `rank` axes, without axes of size 1."""
+    spec, sizes = sharding.spec, sharding.mesh.shape
+    parts = [tuple([name for name in axes_of(part) if sizes[name] > 1]) for part in spec]
+    return rank, sharding.mesh, *parts, *[()] * (rank - len(parts)), spec.unreduced, spec.reduced
 
 
 def _chosen(
