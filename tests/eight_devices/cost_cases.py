@@ -13,16 +13,21 @@ from xpr.primitives.recurrences import linear_recurrence
 from xpr.sharding import AxisType, NamedSharding, reshard
 from xpr.sharding import PartitionSpec as P
 
-MESH = xpr.make_mesh((4, 2), ("x", "y"))
-EXPLICIT = xpr.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+
+def mesh(axis_type=AxisType.Auto):
+    return xpr.make_mesh((4, 2), ("x", "y"), axis_types=(axis_type,) * 2)
+
+
+def explicit():
+    return mesh(AxisType.Explicit)
 
 
 def mapped(f, in_specs, out_specs):
-    return xpr.shard_map(f, mesh=MESH, in_specs=in_specs, out_specs=out_specs, check_vma=False)
+    return xpr.shard_map(f, mesh=mesh(), in_specs=in_specs, out_specs=out_specs, check_vma=False)
 
 
 def put(shape, *spec):
-    return xpr.device_put(floats(*shape), NamedSharding(EXPLICIT, P(*spec)))
+    return xpr.device_put(floats(*shape), NamedSharding(explicit(), P(*spec)))
 
 
 def sums(collectives):
@@ -52,7 +57,10 @@ def cross_entropy(w, x, right):
     return jnp.mean(xpr.nn.logsumexp(scores, axis=-1) - jnp.sum(scores * right, -1))
 
 
-TOKENS = xpr.device_put(np.arange(32, dtype=np.int32).reshape(8, 4) % 16, NamedSharding(EXPLICIT, P("x")))
+def tokens():
+    return xpr.device_put(np.arange(32, dtype=np.int32).reshape(8, 4) % 16, NamedSharding(explicit(), P("x")))
+
+
 X = floats(32, 16)  # 8 x 8 on each device, 256 bytes
 PERMUTED = [(0, 1), (1, 2), (2, 0)]
 
@@ -119,15 +127,15 @@ def test_pmap():
          {("all-reduce", ("x",), 4): 772}),
         (xpr.value_and_grad(images), [put((3, 3, 4, 8)), put((8, 8, 8, 4), "x")],
          {("all-reduce", ("x",), 4): 4 + 1152}),
-        (xpr.value_and_grad(embedded), [put((16, 8)), TOKENS], {("all-reduce", ("x",), 4): 4 + 512}),
-        (lambda table, tokens: table.at[tokens].get(out_sharding=P("x")), [put((16, 8), "y"), TOKENS],
+        (xpr.value_and_grad(embedded), [put((16, 8)), tokens()], {("all-reduce", ("x",), 4): 4 + 512}),
+        (lambda table, tokens: table.at[tokens].get(out_sharding=P("x")), [put((16, 8), "y"), tokens()],
          {("all-reduce", ("y",), 2): 256}),
         (xpr.value_and_grad(cross_entropy), [put((16, 32), None, "y"), put((8, 16), "x"), put((8, 32), "x", "y")],
          {("all-reduce", ("y",), 2): 24, ("all-reduce", ("x",), 4): 4 + 1024}),
     ],
 )  # fmt: skip
 def test_what_types_imply(fun, args, expected):
-    with xpr.set_mesh(EXPLICIT):
+    with xpr.set_mesh(explicit()):
         found, compiled = cost(fun)(*args), of_xla(fun, *args)
     assert sums(found.collectives) == expected
     if ("all-gather", ("x", "y"), 8) not in expected:  # XLA gathers along one axis after the other
@@ -139,7 +147,7 @@ def test_what_types_imply(fun, args, expected):
 
 def test_the_index_of_the_largest():
     """XLA gathers the candidates of two devices, which takes as much as a reduction."""
-    with xpr.set_mesh(EXPLICIT):
+    with xpr.set_mesh(explicit()):
         args = [put((8, 32), "x", "y")]
         found, compiled = cost(lambda a: jnp.argmax(a, 1))(*args), of_xla(lambda a: jnp.argmax(a, 1), *args)
     assert found.collectives == [("all-reduce", 8, ("y",), 2, 1)] * 2
@@ -149,7 +157,7 @@ def test_the_index_of_the_largest():
 def test_sums_that_are_scattered():
     """XLA:CPU reduces to all devices and cuts; others send half as much."""
     args = [put((8, 16), "x", "y"), put((16, 12), "y")]
-    with xpr.set_mesh(EXPLICIT):
+    with xpr.set_mesh(explicit()):
         found = cost(lambda a, b: jnp.dot(a, b, out_sharding=P("x", "y")))(*args)
         step = cost(xpr.grad(lambda w, x: jnp.sum(jnp.dot(x, w, out_sharding=P("x")) ** 2)))
         sharded = step(put((16, 12), "x"), put((8, 16), "x"))
@@ -159,7 +167,7 @@ def test_sums_that_are_scattered():
 
 
 def test_operations_without_a_rule_gather_their_operands():
-    with xpr.set_mesh(EXPLICIT):
+    with xpr.set_mesh(explicit()):
         found = cost(lambda a: linear_recurrence(a, 2 * a, 1, False))(put((8, 8), "x"))
     assert found.collectives == [("all-gather", 256, ("x",), 4, 1)] * 2
 
@@ -167,7 +175,7 @@ def test_operations_without_a_rule_gather_their_operands():
 def test_gradients_in_a_loop():
     """Of a weight that all devices have; what nothing reads is not sent."""
     loss = lambda w, x: lax.scan(lambda c, _: (jnp.tanh(c @ w), None), x, None, 3)[0].sum()
-    with xpr.set_mesh(EXPLICIT):
+    with xpr.set_mesh(explicit()):
         found = cost(xpr.grad(loss))(put((16, 16)), put((8, 16), "x"))
     assert found.collectives == [("all-reduce", 1024, ("x",), 4, 3)]
 
@@ -193,7 +201,7 @@ def test_cotangents_of_products_with_an_out_sharding_stay_where_they_are():
         return jnp.sum(jnp.dot(x, w, out_sharding=P("x")) ** 2)
 
     args = put((16, 12), "y"), put((8, 16), "x", "y")
-    with xpr.set_mesh(EXPLICIT):
+    with xpr.set_mesh(explicit()):
         found, compiled = cost(xpr.value_and_grad(loss))(*args), of_xla(xpr.value_and_grad(loss), *args)
     assert sums(found.collectives) == {("all-reduce", ("y",), 2): 96, ("all-reduce", ("x",), 4): 4 + 384}
     assert sums(found.collectives) == sums(compiled.collectives())
@@ -207,7 +215,7 @@ def test_the_page_has_what_is_held_and_sent():
     alive = {tables.primitives.items[eqn[0]]: eqn[7] for eqn in tables.eqns}
     assert alive["shard_map"] == 256 + 256
     assert "const COSTS" in xpr.jaxpr.show(f)(X).html
-    with xpr.set_mesh(EXPLICIT):
+    with xpr.set_mesh(explicit()):
         tables = Tables(xpr.make_jaxpr(lambda a: reshard(a * 2, P()))(put((8, 4), "x", "y")))
     assert dict(zip(tables.types.items, tables.type_bytes)) == {"f32[8@x,4@y]": 16, "f32[8,4]": 128}
     assert [eqn[8] for eqn in tables.eqns] == [0, 112]
