@@ -69,14 +69,15 @@ _ROLLED_OPTIONS: dict[str, dict[str, str]] = {"cpu": {"xla_cpu_disable_loop_unro
 _USUAL = Codegen()
 
 # The fusion emitters make better code for models, and take half of the time that programs of few operations compile.
-_QUICK_OPTIONS: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_use_fusion_emitters": False}}
+# From jaxlib 0.11 on there is no choice.
+_HAS_OTHER_EMITTERS = jaxlib.version.__version_info__ < (0, 11)
+_QUICK_OPTIONS: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_use_fusion_emitters": False} if _HAS_OTHER_EMITTERS else {}}
 
 # For programs with functions that are written as arithmetic: these take 1 to 1.7 times as long in vectors of the 256
 # bits that XLA prefers on machines that have 512. Other elementwise operations are no slower in wide ones.
 _WIDE_OPTIONS: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_prefer_vector_width": 512}}
 
 process_options: dict[str, Any] = {}  # XLA's flags for all programs of this process; the tests' (conftest.py)
-_missing_options: set[str] = set()  # those of the above that turned out not to exist: jaxlib 0.11 has no such choice
 
 
 def _recorded(compile_program: Callable[..., Any]) -> Callable[..., Any]:
@@ -303,14 +304,11 @@ def compile_text(text: str, device: Device, options: Any, callbacks: Sequence[Ca
     try:
         return _compiled(text, [device], options, callbacks)
     except RuntimeError as error:
-        if missing := _missing_option(device, error):
-            _missing_options.add(missing)
-            return compile_text(text, device, _without(options, missing), callbacks)
         _raise_if_option(error)
         if "Unknown MLIR failure" not in str(error):
             raise
     # One kernel fused from about 2000 elementwise operations is more than the fusion emitters can take.
-    unfused = _known(_QUICK_OPTIONS, device) or {"xla_disable_hlo_passes": "fusion"}
+    unfused = _QUICK_OPTIONS.get(device.platform) or {"xla_disable_hlo_passes": "fusion"}
     return _compiled(text, [device], _updated(options, unfused), callbacks)
 
 
@@ -320,13 +318,6 @@ def _compiled(text: str, devices: Sequence[Device], options: Any, callbacks: Seq
     if not callbacks:
         return client.compile_and_load(module, list(devices), options)
     return client.compile_and_load(parse(module), runtime._jax.DeviceList(tuple(devices)), options, list(callbacks))
-
-
-def _missing_option(device: Device, error: RuntimeError) -> str | None:
-    """The option set by xpr that this release of XLA doesn't know, if the error says so."""
-    unknown = re.search(r"No such compile option: '(.*?)'", str(error))
-    ours = _known(_QUICK_OPTIONS, device) | _known(_WIDE_OPTIONS, device)
-    return unknown[1] if unknown and unknown[1] in ours else None
 
 
 def _raise_if_option(error: RuntimeError) -> None:
@@ -370,9 +361,9 @@ def _compile_options(device: Device, overrides: dict[str, Any] | None, codegen: 
     for option in extra.keys() & overrides.keys():
         extra[option] = str(overrides.pop(option))
     efforts = {name: overrides.pop(name) for name in _EFFORTS if name in overrides}
-    chosen = _known(_QUICK_OPTIONS, device) if codegen.quick else {}
+    chosen = dict(_QUICK_OPTIONS.get(device.platform, {})) if codegen.quick else {}
     if codegen.wide:
-        chosen |= _known(_WIDE_OPTIONS, device)
+        chosen |= _WIDE_OPTIONS.get(device.platform, {})
     flags = {**process_options, **chosen, **overrides}
     options = _updated(_with_extra_options(options_for(device), extra), flags)
     for name, value in efforts.items():
@@ -384,17 +375,6 @@ def _compile_options(device: Device, overrides: dict[str, Any] | None, codegen: 
 
 # The compiler options that are no flags of XLA: how hard it is to try. A jaxlib need not have them all.
 _EFFORTS = ("exec_time_optimization_effort", "memory_fitting_effort", "memory_fitting_level", "optimization_level")
-
-
-def _known(options: dict[str, dict[str, Any]], device: Device) -> dict[str, Any]:
-    """Those of the options for the platform that XLA has."""
-    return {name: value for name, value in options.get(device.platform, {}).items() if name not in _missing_options}
-
-
-def _without(options: Any, name: str) -> Any:
-    copy = runtime._jax.CompileOptions.ParseFromString(options.SerializeAsString())
-    copy.env_option_overrides = [(key, value) for key, value in copy.env_option_overrides if key != name]
-    return copy
 
 
 def options_for(device: Device) -> Any:
