@@ -15,9 +15,11 @@ from tests.ops.table import complexes, floats
 from tests.peer import check, check_with_numpy
 from tests.test_numpy_creation import calls
 from xpr import lax
+from xpr.backend import hybrid
 from xpr.backend.mlir_bindings import parse
 from xpr.compile.lower import lower_jaxpr
 from xpr.core.jaxpr import constvars_to_invars
+from xpr.primitives.linalg import eigen_svd
 from xpr.testing import check_grads
 
 RNG = np.random.default_rng(0)
@@ -243,6 +245,27 @@ def test_on_cuda_they_are_cusolvers(name: str, args: list[str], target: str) -> 
     assert f'"cusolver_{target}_ffi"' in text and "lapack" not in text
 
 
+def test_on_cuda_some_run_on_the_host() -> None:
+    """Left eigenvectors and pivoting, which cuSOLVER lacks."""
+    a = ARRAYS["a"]
+    assert "cusolver_geev_ffi" in lowered(jnp.linalg.eigvals, a) and "cusolver_geev_ffi" in lowered(jnp.linalg.eig, a)
+    for dtype, kind in ((np.float32, "real"), (np.complex64, "comp")):
+        text = lowered(lax.linalg.eig, a.astype(dtype))
+        assert f"cuhybrid_eig_{kind}" in text and "cusolver" not in text and hybrid.is_called_by(text)
+    text = lowered(lambda x: lax.linalg.qr(x, pivoting=True), a)
+    assert "cuhybrid_geqp3" in text and 'magma = "off"' in text and hybrid.is_called_by(text)
+
+
+@pytest.mark.parametrize("n", [1, 2, 5, 6])
+def test_eigenvectors_of_real_matrices_are_unpacked(n: int) -> None:
+    """Of a pair, cuSOLVER's and LAPACK's routines give the real and the imaginary part."""
+    stack = np.random.RandomState(n).randn(3, n, n)
+    real, imaginary, _, packed, _ = map(np.stack, zip(*map(scipy.linalg.lapack.dgeev, stack)))
+    w = (real + 1j * imaginary).astype(np.complex64)
+    v = np.asarray(xpr.jit(eigen_svd.unpacked_pairs)(w, packed.astype(np.float32)))
+    np.testing.assert_allclose(stack @ v, w[:, None] * v, atol=1e-5)
+
+
 def lowered(fun: Any, *args: Any) -> str:
     text = lower_jaxpr(constvars_to_invars(xpr.make_jaxpr(fun)(*args)), "cuda").text()
     parse(text)
@@ -250,8 +273,8 @@ def lowered(fun: Any, *args: Any) -> str:
 
 
 def test_what_cuda_has_not() -> None:
-    with pytest.raises(xpr.errors.UnsupportedRule, match="eig: there is no routine for it on cuda.*on the CPU"):
-        lowered(jnp.linalg.eigvals, ARRAYS["a"])
+    with pytest.raises(xpr.errors.UnsupportedRule, match="hessenberg: there is no routine for it on cuda.*on the CPU"):
+        lowered(lax.linalg.hessenberg, ARRAYS["a"])
 
 
 def test_on_eight_devices() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import jaxlib.version
 import numpy as np
 
-from xpr.backend import failing_calls, lapack, native, runtime
+from xpr.backend import failing_calls, hybrid, lapack, native, runtime
 from xpr.backend.buffers import (
     Buffer,
     Device,
@@ -71,7 +71,9 @@ _USUAL = Codegen()
 # The fusion emitters make better code for models, and take half of the time that programs of few operations compile.
 # From jaxlib 0.11 on there is no choice.
 _HAS_OTHER_EMITTERS = jaxlib.version.__version_info__ < (0, 11)
-_QUICK_OPTIONS: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_use_fusion_emitters": False} if _HAS_OTHER_EMITTERS else {}}
+_QUICK_OPTIONS: dict[str, dict[str, Any]] = {
+    "cpu": {"xla_cpu_use_fusion_emitters": False} if _HAS_OTHER_EMITTERS else {}
+}
 
 # For programs with functions that are written as arithmetic: these take 1 to 1.7 times as long in vectors of the 256
 # bits that XLA prefers on machines that have 512. Other elementwise operations are no slower in wide ones.
@@ -164,7 +166,7 @@ def load_stored(
     return Executable(program, out_avals, device, name, stored)
 
 
-LIBRARIES = {"lapack": lapack, "native": native, "failing_calls": failing_calls}
+LIBRARIES = {"lapack": lapack, "hybrid": hybrid, "native": native, "failing_calls": failing_calls}
 _LOOP = "stablehlo.while"
 
 _recent: OrderedDict[Any, Any] = OrderedDict()  # small programs by their text, or their file's name, the latest last

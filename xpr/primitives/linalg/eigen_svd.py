@@ -18,8 +18,9 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import JaxprEqn
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.errors import UnsupportedRule
+from xpr.primitives.comparisons import eq, gt, lt
 from xpr.primitives.elementwise import abs as absolute
-from xpr.primitives.elementwise import add, complex_, conj, convert_element_type, div, eq, imag, mul, real, scalar, sub
+from xpr.primitives.elementwise import add, complex_, conj, convert_element_type, div, imag, mul, neg, real, scalar, sub
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.elementwise_while import written
 from xpr.primitives.linalg import library_calls
@@ -43,7 +44,7 @@ from xpr.primitives.linalg.matrices import (
 from xpr.primitives.reductions import reduce_max
 from xpr.primitives.shapes import full, reduce_sum
 from xpr.primitives.sharding_rules import batched_sharding
-from xpr.primitives.slicing import select, slice_in_dim
+from xpr.primitives.slicing import pad, select, slice_in_dim
 
 __all__ = ["eig", "eig_p", "eigh", "eigh_p", "svd", "svd_p"]
 
@@ -101,7 +102,7 @@ def _eigh_lower(
         return [b.constant(0, w), a][: len(avals)]
     name = "heevd" if a.aval.dtype in dtypes.COMPLEX else "syevd"
     on_cpu = (name, {"mode": "V" if compute_v else "N", "uplo": "L" if lower else "U"})
-    on_cuda: library_calls.Routine = ("syevd", {"lower": lower, "algorithm": "\0"})
+    on_cuda: library_calls.Routine = ("cusolver_syevd_ffi", {"lower": lower, "algorithm": "\0"})
     target, attributes = library_calls.routine(b, "eigh", a.aval, on_cpu, on_cuda)
     results = [a.aval, w, _info(a.aval)]
     vectors, values, info = library_calls.call(b, target, operands, results, a.aval.ndim - 2, attributes, {0: 0})
@@ -226,13 +227,21 @@ def _eig_lower(
     (a,), w = operands, avals[0]
     if not a.aval.size:
         return [b.constant(0, aval) for aval in avals]
+    if b.platform == "cuda" and not compute_left_eigenvectors:
+        return _eig_by_cusolver(b, a, avals)
     vectors = ShapedArray(a.aval.shape, w.dtype)
     is_real = a.aval.dtype not in dtypes.COMPLEX
     parts = [w.update(dtype=a.aval.dtype)] * 2 if is_real else [w]
     left, right = ("V" if flag else "N" for flag in (compute_left_eigenvectors, compute_right_eigenvectors))
+    on_host: library_calls.Attributes = {
+        "left": compute_left_eigenvectors,
+        "right": compute_right_eigenvectors,
+        **library_calls.ON_HOST,
+    }
     target, attributes = library_calls.routine(
-        b, "eig", a.aval, ("geev", {"compute_left": left, "compute_right": right}), None
-    )
+        b, "eig", a.aval, ("geev", {"compute_left": left, "compute_right": right}),
+        ("cuhybrid_eig_real" if is_real else "cuhybrid_eig_comp", on_host),
+    )  # fmt: skip
     results = [*parts, vectors, vectors, _info(a.aval)]
     *outs, info = library_calls.call(b, target, operands, results, a.aval.ndim - 2, attributes)
     values, (left_vectors, right_vectors) = outs[: len(parts)], outs[len(parts) :]
@@ -240,6 +249,29 @@ def _eig_lower(
         values = written(b, lambda x, y: [complex_(x, y)], values)
     outs = [*values, *[left_vectors] * compute_left_eigenvectors, *[right_vectors] * compute_right_eigenvectors]
     return library_calls.where_solved(b, info, outs)
+
+
+def _eig_by_cusolver(b: Builder, a: Value, avals: list[ShapedArray]) -> list[Value]:
+    """Eigenvalues, and right eigenvectors if wanted; the routine has no left ones."""
+    flags = {"left": False, "right": len(avals) > 1}
+    results = [a.aval, avals[0], a.aval, a.aval, _info(a.aval)]
+    _, values, _, packed, info = library_calls.call(b, "cusolver_geev_ffi", [a], results, a.aval.ndim - 2, flags)
+    outs = [values]
+    if len(avals) > 1:
+        is_real = a.aval.dtype not in dtypes.COMPLEX
+        outs += written(b, lambda w, v: [unpacked_pairs(w, v)], [values, packed]) if is_real else [packed]
+    return library_calls.where_solved(b, info, outs)
+
+
+def unpacked_pairs(w: Any, packed: Any) -> Any:
+    """The complex eigenvectors of a real matrix, of which two neighbouring columns hold the real and the imaginary
+    parts of those of w and conj(w), the one above the real axis first.
+    """
+    zero, untouched = np.zeros((), aval_of(packed).dtype)[()], [(0, 0, 0)] * (aval_of(packed).ndim - 1)
+    before, after = (pad(packed, zero, [*untouched, (by, -by, 0)]) for by in (1, -1))
+    side, none = along_columns(imag(w), packed), full(aval_of(packed).shape, 0, aval_of(packed).dtype)
+    imaginary = select(gt(side, none), after, select(lt(side, none), neg(packed), none))
+    return complex_(select(lt(side, none), before, packed), imaginary)
 
 
 def _eig_jvp(
@@ -317,14 +349,14 @@ def eig(
     implementation: EigImplementation | None = None,
     use_magma: bool | None = None,
 ) -> list[Any]:
-    """The eigenvalues of square matrices, in no particular order, and their eigenvectors. On CPU alone.
+    """The eigenvalues of square matrices, in no particular order, and their eigenvectors.
 
     Args:
       x: [..., n, n].
       compute_left_eigenvectors: whether to compute them.
       compute_right_eigenvectors: whether to compute them.
       enable_eigvec_derivs: eigenvectors have derivatives in any case.
-      implementation: None or LAPACK.
+      implementation: None: LAPACK on CPU, and on GPUs cuSOLVER, or LAPACK on the host for left eigenvectors.
       use_magma: None or False.
     Returns:
       A list: the eigenvalues [..., n], and as far as asked for, the left and the right eigenvectors [..., n, n] as

@@ -88,7 +88,7 @@ def _cholesky_lower(b: Builder, operands: list[Value], avals: list[ShapedArray])
     (a,), (out,) = operands, avals
     if not out.size:
         return [a]
-    on_cpu, on_cuda = ("potrf", {"uplo": "U"}), ("potrf", {"lower": False})
+    on_cpu, on_cuda = ("potrf", {"uplo": "U"}), ("cusolver_potrf_ffi", {"lower": False})
     target, attributes = library_calls.routine(b, "cholesky", out, on_cpu, on_cuda)
     flipped = written(b, lambda x: [transposed(x)], [a])
     info = ShapedArray(out.shape[:-2], dtypes.int32)
@@ -317,7 +317,7 @@ def _lu_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> li
     if not out.size:
         positions = written(b, lambda: [broadcasted_iota(dtypes.int32, order.shape, order.ndim - 1)], [])
         return [operands[0], b.constant(0, pivots), *positions]
-    target, _ = library_calls.routine(b, "lu", out, ("getrf", {}), ("getrf", {}))
+    target, _ = library_calls.routine(b, "lu", out, ("getrf", {}), ("cusolver_getrf_ffi", {}))
     info = ShapedArray(out.shape[:-2], dtypes.int32)
     factors, chosen, info_value = library_calls.call(b, target, operands, [out, pivots, info], stack, {}, {0: 0})
     (factors,) = library_calls.where_solved(b, info_value, [factors], or_more=True)  # more: a zero on the diagonal

@@ -20,7 +20,8 @@ from xpr.errors import UnsupportedRule
 _LETTER = {dtypes.float32: "s", dtypes.float64: "d", dtypes.complex64: "c", dtypes.complex128: "z"}
 
 Attributes = Mapping[str, str | bool | int]  # a text of one letter is LAPACK's character
-_NONE: Attributes = {}
+ON_HOST = {"magma": "off"}  # the choice that routines in hybrid.py have between MAGMA and LAPACK
+NONE: Attributes = {}
 _NOWHERE: Mapping[int, int] = {}
 
 
@@ -35,7 +36,7 @@ def call(
     operands: Sequence[Value],
     results: Sequence[ShapedArray],
     stack: int,
-    attributes: Attributes = _NONE,
+    attributes: Attributes = NONE,
     in_place: Mapping[int, int] = _NOWHERE,
 ) -> list[Value]:
     """A call of a library's routine.
@@ -90,7 +91,9 @@ def _factor(number: int) -> str:
 def _attribute(value: str | bool | int) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{ord(value)} : ui8" if isinstance(value, str) else f"{value} : i32"
+    if isinstance(value, str):
+        return f"{ord(value)} : ui8" if len(value) == 1 else f'"{value}"'
+    return f"{value} : i32"
 
 
 def _layout(aval: ShapedArray, stack: int) -> str:
@@ -121,7 +124,7 @@ Routine = tuple[str, Attributes]
 
 
 def routine(b: Builder, what: str, aval: ShapedArray, on_cpu: Routine, on_cuda: Routine | None) -> Routine:
-    """The name and the attributes of a routine on the platform of a program: LAPACK's, or cuSOLVER's.
+    """The name and the attributes of a routine on the platform of a program: LAPACK's, or one for CUDA.
 
     Raises:
       UnsupportedRule: there is none.
@@ -134,7 +137,7 @@ def routine(b: Builder, what: str, aval: ShapedArray, on_cpu: Routine, on_cuda: 
     if b.platform == "cpu":
         return lapack(on_cpu[0], aval.dtype), on_cpu[1]
     if b.platform == "cuda" and on_cuda is not None:
-        return f"cusolver_{on_cuda[0]}_ffi", on_cuda[1]
+        return on_cuda
     raise UnsupportedRule(
         f"{what}: there is no routine for it on {b.platform}. Have it run on the CPU: `with "
         'xpr.default_device(xpr.devices("cpu")[0])`, with its operands there.'

@@ -88,12 +88,14 @@ def _qr_lower(
         return [*factors, b.constant(0, avals[2])] if pivoting else factors
     taus = a.aval.update(shape=(*stack, min(m, n)))
     if pivoting:
-        target, _ = library_calls.routine(b, "qr with pivoting", q, ("geqp3", {}), None)
+        on_cuda = ("cuhybrid_geqp3", library_calls.ON_HOST)
+        target, attributes = library_calls.routine(b, "qr with pivoting", q, ("geqp3", {}), on_cuda)
         none_chosen, results = b.constant(0, avals[2]), [a.aval, avals[2], taus]
-        packed, order, scales = library_calls.call(b, target, [a, none_chosen], results, depth, {}, {0: 0, 1: 1})
+        in_place = {0: 0, 1: 1}
+        packed, order, scales = library_calls.call(b, target, [a, none_chosen], results, depth, attributes, in_place)
         further = written(b, lambda x: [sub(x, np.int32(1))], [order])
     else:
-        target, _ = library_calls.routine(b, "qr", q, ("geqrf", {}), ("geqrf", {}))
+        target, _ = library_calls.routine(b, "qr", q, ("geqrf", {}), ("cusolver_geqrf_ffi", {}))
         packed, scales = library_calls.call(b, target, operands, [a.aval, taus], depth, {}, {0: 0})
         further = []
     k = q.shape[-1]
@@ -101,7 +103,7 @@ def _qr_lower(
         b, lambda x: [grown(cut(x, m, min(k, n)), m, k), upper_triangle(grown(cut(x, min(k, m), n), k, n))], [packed]
     )
     name = "ungqr" if q.dtype in dtypes.COMPLEX else "orgqr"
-    target, _ = library_calls.routine(b, "qr", q, (name, {}), ("orgqr", {}))
+    target, _ = library_calls.routine(b, "qr", q, (name, {}), ("cusolver_orgqr_ffi", {}))
     (orthonormal,) = library_calls.call(b, target, [reflections, scales], [q], depth, {}, {0: 0})
     return [orthonormal, upper, *further]
 

@@ -103,7 +103,7 @@ def _householder_lower(b: Builder, operands: list[Value], avals: list[ShapedArra
     if not q.size:
         return [b.constant(0, q)]
     name = "ungqr" if q.dtype in dtypes.COMPLEX else "orgqr"
-    target, _ = library_calls.routine(b, "householder_product", q, (name, {}), ("orgqr", {}))
+    target, _ = library_calls.routine(b, "householder_product", q, (name, {}), ("cusolver_orgqr_ffi", {}))
     return library_calls.call(b, target, operands, [q], q.ndim - 2, {}, {0: 0})
 
 
@@ -182,7 +182,7 @@ def _ormqr_lower(
         return [operands[2]]
     name = "unmqr" if out.dtype in dtypes.COMPLEX else "ormqr"
     attributes = {"left": left, "transpose": transpose}
-    target, _ = library_calls.routine(b, "ormqr", out, (name, attributes), ("ormqr", attributes))
+    target, _ = library_calls.routine(b, "ormqr", out, (name, attributes), ("cusolver_ormqr_ffi", attributes))
     return library_calls.call(b, target, operands, [out], out.ndim - 2, attributes, {2: 0})
 
 
@@ -401,7 +401,7 @@ def _tridiagonal_lower(b: Builder, operands: list[Value], avals: list[ShapedArra
         return [b.constant(0, aval) for aval in avals]
     name = "hetrd" if packed.dtype in dtypes.COMPLEX else "sytrd"
     target, attributes = library_calls.routine(
-        b, "tridiagonal", packed, (name, {"uplo": "L" if lower else "U"}), ("sytrd", {"lower": lower})
+        b, "tridiagonal", packed, (name, {"uplo": "L" if lower else "U"}), ("cusolver_sytrd_ffi", {"lower": lower})
     )
     status = packed.update(shape=packed.shape[:-2], dtype=dtypes.int32)
     *outs, info = library_calls.call(b, target, operands, [*avals, status], packed.ndim - 2, attributes, {0: 0})

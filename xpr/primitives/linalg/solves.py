@@ -257,8 +257,9 @@ def _tridiagonal_lower(
     if not out.size:
         return [operands[3]]
     if perturb_singular:
-        library_calls.routine(b, "tridiagonal_solve", out, ("gtsv", {}), ("gtsv2", {}))  # or says that there is none
-        name = "cu_tridiagonal_solve_perturbed" if b.platform == "cuda" else "tridiagonal_solve_perturbed_ffi"
+        on_cuda = ("cu_tridiagonal_solve_perturbed", library_calls.NONE)
+        target, _ = library_calls.routine(b, "tridiagonal_solve", out, ("gtsv", {}), on_cuda)
+        name = target if b.platform == "cuda" else "tridiagonal_solve_perturbed_ffi"
         return library_calls.call(b, name, operands, avals, stack)
     if b.platform == "cuda":
         return library_calls.call(b, "cusparse_gtsv2_ffi", operands, avals, stack, in_place={3: 0})
