@@ -190,8 +190,11 @@ class TestErrors:
 
     def test_other_platforms(self):
         jaxpr = xpr.make_jaxpr(sine)(X).jaxpr
-        with pytest.raises(UnsupportedRule, match="work on CPU"):
-            xpr.compile.lower.lower_jaxpr(jaxpr, "gpu")
+        with pytest.raises(UnsupportedRule, match=r"work on CPU and CUDA.*is for tpu.*backend='cpu'"):
+            xpr.compile.lower.lower_jaxpr(jaxpr, "tpu")
+        module = xpr.compile.lower.lower_jaxpr(jaxpr, "gpu")
+        assert module.platform == "cuda" and '"xla_ffi_python_gpu_callback"' in module.text()
+        assert module.callbacks[0].settings["default_device"] == xpr.devices("cpu")[0]
 
 
 class TestXprInCallbacks:

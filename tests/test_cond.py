@@ -13,6 +13,7 @@ from tests.helpers import close, jaxpr_text, primitive_names
 from tests.peer import JAX, needs_jax
 from xpr import core, lax
 from xpr.compile.evaluate import reference_eval
+from xpr.compile.lower import lower_jaxpr
 from xpr.control.cond import batching
 from xpr.errors import BranchMismatch
 from xpr.passes.dce import dce_jaxpr
@@ -572,3 +573,51 @@ def test_results_that_are_operands_in_all_branches_stay_unmapped():
         x, y
     )
     close(swapped[0], np.float32([3, 3, 3, 4, 4]))
+
+
+class TestPlatformDependent:
+    @staticmethod
+    def of(x):
+        return lax.platform_dependent(x, cpu=jnp.sin, cuda=jnp.cos, default=jnp.tanh)
+
+    def test_the_program_holds_the_function_for_its_platform(self):
+        jaxpr = xpr.make_jaxpr(self.of)(1.0)
+        for platform, operation in (("cpu", "sine"), ("gpu", "cosine"), ("cuda", "cosine"), ("tpu", "tanh")):
+            text = lower_jaxpr(jaxpr.jaxpr, platform).text()
+            assert f"stablehlo.{operation}" in text and "stablehlo.case" not in text
+        assert xpr.jit(self.of)(1.0) == self.of(1.0) == jnp.sin(1.0)
+
+    def test_one_function_for_all_gpus(self):
+        jaxpr = xpr.make_jaxpr(lambda x: lax.platform_dependent(x, gpu=jnp.cos, default=jnp.tanh))(1.0)
+        for platform, operation in (("cuda", "cosine"), ("rocm", "cosine"), ("cpu", "tanh")):
+            assert f"stablehlo.{operation}" in lower_jaxpr(jaxpr.jaxpr, platform).text()
+
+    def test_other_platforms_need_not_have_the_operations(self):
+        """Neither the function for another platform, nor its derivatives, are lowered."""
+
+        def f(x):
+            return lax.platform_dependent(x, cuda=lambda x: -x, cpu=lambda x: lax.linalg.hessenberg(x)[0])
+
+        jaxpr = xpr.make_jaxpr(f)(jnp.ones((3, 3)))
+        assert "hessenberg" not in lower_jaxpr(jaxpr.jaxpr, "cuda").text()
+        with pytest.raises(NotImplementedError, match=r"runs on tpu, and there are functions for: cuda, cpu"):
+            lower_jaxpr(jaxpr.jaxpr, "tpu")
+
+    def test_transformations(self):
+        x = jnp.linspace(0, 1, 3)
+        for way in (lambda f: f, xpr.jit):
+            np.testing.assert_allclose(way(xpr.vmap(self.of))(x), np.sin(x), rtol=1e-6)
+            np.testing.assert_allclose(way(xpr.vmap(xpr.grad(self.of)))(x), np.cos(x), rtol=1e-6)
+            np.testing.assert_allclose(way(xpr.hessian(lambda x: self.of(x).sum()))(x), -np.diag(np.sin(x)), atol=1e-6)
+
+    def test_programs_for_several_platforms(self):
+        exported = xpr.export.export(xpr.jit(self.of), platforms=("cpu", "cuda"))(1.0)
+        text = exported.mlir_module()
+        assert "stablehlo.sine" in text and "stablehlo.cosine" in text and "stablehlo.tanh" not in text
+        assert exported.call(1.0) == jnp.sin(1.0)
+
+    def test_errors(self):
+        with pytest.raises(TypeError, match="platform_dependent: cuda must be a function, and is 3"):
+            lax.platform_dependent(1.0, cpu=jnp.sin, cuda=3)
+        with pytest.raises(BranchMismatch, match="cuda"):
+            xpr.jit(lambda x: lax.platform_dependent(x, cpu=jnp.sin, cuda=lambda x: (x, x)))(1.0)

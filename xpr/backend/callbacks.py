@@ -1,10 +1,13 @@
-"""Programs that call Python functions: how XLA:CPU calls them, and how their exceptions are raised.
+"""Programs that call Python functions: how XLA calls them, and how their exceptions are raised.
 
-NOTE [programs with callbacks]: such a program runs on a separate client, in the thread that calls it, and is waited
-for. So an exception in a callback reaches the caller of the program; effects have happened when the call
+NOTE [programs with callbacks]: on CPU such a program runs on a separate client, in the thread that calls it, and is
+waited for. So an exception in a callback reaches the caller of the program; effects have happened when the call
 returns; and a callback may run programs, for which the threads of the main client are free. A program with callbacks
 inside a callback runs on yet another client, one for each depth, so that no thread waits for one that waits for it.
 Programs that seldom come to a callback first run without: NOTE [callbacks that are seldom called].
+
+On a GPU such a program runs where others do, and is waited for. The GPU waits for its callbacks, so what they compute
+runs on the CPU unless they name a device.
 
 XLA turns an exception into text. So the exception is stored here under a number, and XLA passes on the number.
 """
@@ -22,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xpr.backend import runtime
+from xpr.backend.devices import client_of
 from xpr.config import same_settings, settings_of_thread
 from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import at_the_bottom
@@ -30,19 +34,23 @@ from xpr.errors import CallbackError
 if TYPE_CHECKING:
     from xpr.backend.process_group import ProcessGroup
 
-TARGET = "xla_ffi_python_cpu_callback"  # jaxlib's FFI target, by which XLA:CPU calls Python
+# jaxlib's FFI targets, by which XLA calls Python
+TARGET = "xla_ffi_python_cpu_callback"
+TARGETS = {"cpu": TARGET, "cuda": "xla_ffi_python_gpu_callback"}
 
 HostFunction = Callable[..., Sequence[np.ndarray]]  # takes and gives NumPy arrays of the types it was lowered for
 
 
 class Callback:
-    """A host function as XLA:CPU calls it: read-only views in, a tuple of arrays out, tokens are None."""
+    """A host function as XLA calls it: read-only views in, a tuple of arrays out, tokens are None."""
 
     __slots__ = ("avals", "function", "ordered", "settings")
 
-    def __init__(self, function: HostFunction, ordered: bool, avals: Sequence[ShapedArray]):
+    def __init__(self, function: HostFunction, ordered: bool, avals: Sequence[ShapedArray], platform: str):
         self.function, self.ordered, self.avals = function, ordered, tuple(avals)
         self.settings = settings_of_thread()  # the thread that XLA calls it in has none
+        if platform != "cpu":
+            self.settings["default_device"] = client_of("cpu").local_devices()[0]
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         try:

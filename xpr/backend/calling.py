@@ -1,11 +1,11 @@
 """Programs on several devices that call Python functions.
 
-NOTE [callbacks on several devices]: as in NOTE [programs with callbacks], such a program runs on a separate client,
-which has as many devices as the platform, and is waited for. One runs at a time on each client, see NOTE [one program
-at a time]. A callback that fails must not end its device's part of the program, since the parts of the others may wait
-for it, and XLA would end the process: it returns zeros, nothing is called any more, and when the program has ended its
-results are dropped and the exception is raised. Where it runs on devices of several processes, each of them calls the
-functions for its own devices, and they tell each other at the end whether one has failed.
+NOTE [callbacks on several devices]: as in NOTE [programs with callbacks], such a program runs on a separate client on
+CPU, which has as many devices as the platform, and is waited for. One runs at a time on each client, see NOTE [one
+program at a time]. A callback that fails must not end its device's part of the program, since the parts of the others
+may wait for it, and XLA would end the process: it returns zeros, nothing is called any more, and when the program has
+ended its results are dropped and the exception is raised. Where it runs on devices of several processes, each of them
+calls the functions for its own devices, and they tell each other at the end whether one has failed.
 """
 
 from __future__ import annotations
@@ -86,8 +86,10 @@ class Copies:
 
 @functools.lru_cache(256)
 def _on_client(mesh: Mesh, depth: int) -> Mesh:
-    """The same mesh of the devices of the client for callbacks."""
+    """The same mesh of the devices of the client for callbacks: on GPUs the mesh itself."""
     client = mesh.flat[0].client
+    if client.platform != "cpu":
+        return mesh
     if mesh.is_multi_process:
         group = processes.group_of("A program that calls Python functions", mesh.process_indices)
         known, devices = client.devices(), client_with_others(depth, group, client.local_device_count()).devices()
@@ -167,7 +169,9 @@ _one_at_a_time: defaultdict[int, threading.Lock] = defaultdict(threading.Lock)  
 
 
 def _on_other_client(buffer: Buffer, aval: ShapedArray, source: NamedSharding, target: NamedSharding) -> Buffer:
-    """The buffer, copied to the devices of another client."""
+    """The buffer, copied to the devices of the target, where they are another client's."""
+    if source.mesh is target.mesh:
+        return buffer
     part = ShapedArray(source.shard_shape(aval.shape), aval.dtype)
     try:
         parts = shards_of(buffer)

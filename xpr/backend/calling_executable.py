@@ -51,12 +51,12 @@ class CallingExecutable(Executable):
         self._sent: dict[Device, list[Buffer]] = {}  # the constants
         super().__init__(None, out_avals, device, name)
         if without_calls is None:
-            self._program_on(_device_for_callbacks())
+            self._program_on(self._device_for_callbacks())
 
     @property
     def raw(self) -> Any:
         """The program with its callbacks."""
-        return self._program_on(_device_for_callbacks())
+        return self._program_on(self._device_for_callbacks())
 
     @raw.setter
     def raw(self, value: None) -> None:
@@ -92,10 +92,12 @@ class CallingExecutable(Executable):
         return self._run_with_callbacks(buffers)
 
     def _run_with_callbacks(self, buffers: list[Buffer]) -> list[Buffer]:
-        device = _device_for_callbacks()
-        arguments = buffers[len(self._constants) :]
-        sent = self._constants_on(device) + _sent(arguments, [b.aval for b in arguments], device)
+        device = self._device_for_callbacks()
         try:
+            if device == self.device:
+                return self._run_on(device, self._program_on(device), buffers)
+            arguments = buffers[len(self._constants) :]
+            sent = self._constants_on(device) + _sent(arguments, [b.aval for b in arguments], device)
             return _sent(self._run_on(device, self._program_on(device), sent), self.out_avals, self.device)
         except RuntimeError as failure:
             error = stored_exception(failure)
@@ -121,13 +123,15 @@ class CallingExecutable(Executable):
         results = program.execute_sharded(buffers, with_tokens=True)
         outs = results.consume_with_handlers([handler_for(aval, device) for aval in self.out_avals])
         results.consume_token().block_until_ready()  # effects that no result depends on
+        block_until_ready(outs)
         return outs
+
+    def _device_for_callbacks(self) -> Device:
+        if self.device.platform != "cpu":
+            return self.device
+        return client_of_depth(callback_depth(), 1).local_devices()[0]
 
 
 def _sent(buffers: Sequence[Buffer], avals: Sequence[ShapedArray], device: Device) -> list[Buffer]:
     """The buffers for a device of another client, in the same memory where that is aligned."""
     return [put(x, aval, device, copy=False) for x, aval in zip(get_all(buffers, avals), avals)]
-
-
-def _device_for_callbacks() -> Device:
-    return client_of_depth(callback_depth(), 1).local_devices()[0]

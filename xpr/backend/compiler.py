@@ -129,7 +129,7 @@ def compile(
             return compile_text(text, target, _compile_options(target, options, codegen), callbacks)
 
         without_calls = None
-        if out_avals and not (calls_expected or failing_calls.has_other_effects(text)):
+        if device.platform == "cpu" and out_avals and not (calls_expected or failing_calls.has_other_effects(text)):
             compile_options = _compile_options(device, options, codegen)
             failing, stubs = _linked(failing_calls.of(text)), failing_calls.STUBS
             without_calls = _compiled_executable(failing, out_avals, device, name, compile_options, stubs)

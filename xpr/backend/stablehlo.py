@@ -19,7 +19,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend import runtime
-from xpr.backend.callbacks import TARGET, Callback, HostFunction
+from xpr.backend.callbacks import TARGETS, Callback, HostFunction
 from xpr.backend.mlir_text import NUMBER_AS_TOKEN, TOKEN, axis_text, dense, int_array, quoted, tensor_type
 from xpr.backend.nan_guards import guard_exponentials, has_exponentials
 from xpr.backend.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, axes_of, sharding_from_hlo
@@ -109,10 +109,12 @@ POLYMORPHIC = "jax.uses_shape_polymorphism = true"  # an attribute of modules
 
 
 class Module:
-    """A module under construction: its functions, and the platform it is for."""
+    """A module under construction: its functions, and the platform it is for: "cpu", or "cuda" for devices that say
+    "gpu", or any other name.
+    """
 
     def __init__(self, platform: str = "cpu"):
-        self.platform = platform
+        self.platform = "cuda" if platform == "gpu" else platform
         self.functions: list[str] = []
         self.elements = 0.0  # how many its operations compute, loops and scatters infinitely many
         self.draws = False  # whether it draws random numbers, which are to be those of JAX to the last bit
@@ -266,7 +268,8 @@ class Builder:
     """
 
     __slots__ = (
-        "_sizes", "_written", "dimensions", "draws", "inputs", "lines", "literals", "module", "runs_once", "token"
+        "_sizes", "_written", "dimensions", "draws", "inputs", "lines", "literals", "located", "module", "runs_once",
+        "token",
     )  # fmt: skip
 
     def __init__(self, module: Module, token: Value | None = None):
@@ -277,6 +280,7 @@ class Builder:
         self.dimensions: dict[str, Value] = {}  # the values of dimension variables
         self.literals: dict[tuple[ShapedArray, str], Value] = {}
         self.lines: list[str] = []
+        self.located = 0  # how many lines have the location of an equation
         self._sizes: dict[Any, Value] = {}  # dimensions that were computed here
         self._written: dict[str, Value] = {}  # what `op` wrote here, by its text
 
@@ -679,13 +683,13 @@ class Builder:
     def callback(
         self, function: HostFunction, operands: Sequence[Value], results: Sequence[ShapedArray], effect: str | None
     ) -> list[Value]:
-        """A call of a Python function on the host; `effect` is "ordered", "unordered" or None. For CPU alone."""
-        ordered = effect == "ordered"
+        """A call of a Python function on the host; `effect` is "ordered", "unordered" or None."""
+        ordered, target = effect == "ordered", TARGETS[self.platform]
         properties = (
-            f'call_target_name = "{TARGET}", api_version = 4 : i32, has_side_effect = {str(bool(effect)).lower()}, '
+            f'call_target_name = "{target}", api_version = 4 : i32, has_side_effect = {str(bool(effect)).lower()}, '
             f"backend_config = {{index = {len(self.module.callbacks)} : ui64}}"
         )
-        self.module.callbacks.append(Callback(function, ordered, results))
+        self.module.callbacks.append(Callback(function, ordered, results, self.platform))
         if not ordered:
             return self.ops("stablehlo.custom_call", operands, results, properties)
         types = [self.token_type, *results]

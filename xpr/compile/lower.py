@@ -124,7 +124,9 @@ def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> li
         operands = [env[v] if type(v) is not Literal else literal(builder, v) for v in eqn.invars]
         results = lower_eqn(builder, eqn, operands)
         if builder.module.located:
+            start = max(start, builder.located)  # those before are of equations of an inner jaxpr
             builder.lines[start:] = [line + location(eqn) for line in builder.lines[start:]]
+            builder.located = len(builder.lines)
         for v, x in zip(eqn.outvars, results):
             if v in barriers and not _is_unreduced(v):
                 x = barrier_of.get(x.name) or barrier_of.setdefault(x.name, builder.fusion_barrier(x))

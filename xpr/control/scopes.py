@@ -1,4 +1,4 @@
-"""Names for parts of programs, evaluation while tracing, and functions chosen by platform."""
+"""Names for parts of programs, and evaluation while tracing."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ContextDecorator, contextmanager
 from typing import Any, TypeVar
 
-from xpr.backend.devices import default_backend
 from xpr.core.avals import describe
 from xpr.core.interpreter import Trace, Tracer, context, current
 from xpr.core.primitive import Primitive
 from xpr.transforms.flat import named_like
-
-__all__ = ["platform_dependent"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -97,36 +94,3 @@ class _KnownTrace(Trace):
         is_traced = any(isinstance(x, Tracer) for x in args)
         below = self.parent if is_traced else self.evaluator
         return below.process(primitive, args, params)  # type: ignore[union-attr]  # it has a parent
-
-
-def platform_dependent(
-    *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
-) -> Any:
-    """Calls the function for the platform that programs run on.
-
-    Args:
-      *args: the arguments.
-      default: the function for any other platform; None for none.
-      **per_platform: functions by platform: `cpu=`, `gpu=` or `cuda=`.
-
-    Returns:
-      The result.
-
-    Raises:
-      NotImplementedError: there is no function for the platform, and no default.
-
-    >>> from xpr import lax
-    >>> lax.platform_dependent(2, cpu=lambda x: x + 1, default=lambda x: x)
-    3
-    """
-    platform = default_backend()
-    names = (platform, "cuda", "rocm") if platform == "gpu" else (platform,)
-    for name in names:
-        if name in per_platform:
-            return per_platform[name](*args)
-    if default is None:
-        known = ", ".join(per_platform) or "none"
-        raise NotImplementedError(
-            f"platform_dependent: programs run on {platform}, and there are functions for: {known}. Give default=."
-        )
-    return default(*args)

@@ -15,7 +15,7 @@ import numpy as np
 from xpr import tree
 from xpr.api.jit import jit
 from xpr.api.staging import trace_function
-from xpr.api.transfer import block_until_ready
+from xpr.api.transfer import block_until_ready, device_put
 from xpr.core.avals import aval_of, describe
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, effects, eval_jaxpr
 from xpr.core.lines import with_lines
@@ -163,7 +163,7 @@ def table(fun: Callable[..., Any]) -> Callable[..., Timings]:
     def of(*args: Any, **kwargs: Any) -> Timings:
         closed, _ = trace_function(fun, args, kwargs, "staged by profiler.table")
         jaxpr = with_lines(closed.jaxpr)
-        values = [*closed.consts, *tree.leaves((args, kwargs))]
+        values = device_put([*closed.consts, *tree.leaves((args, kwargs))])
         clock = _Clock()
         whole = Jaxpr([], [*jaxpr.constvars, *jaxpr.invars], jaxpr.outvars, jaxpr.eqns)
         seconds = clock.time(whole, values)
@@ -188,7 +188,7 @@ class _Clock:
         self.known: dict[Any, float] = {}
         self.floor = 0.0
         x = Var(aval_of(np.float32(0)))
-        self.floor = self.time(Jaxpr([], [x], [x], []), [np.float32(0)])
+        self.floor = self.time(Jaxpr([], [x], [x], []), device_put([np.float32(0)]))
 
     def time(self, jaxpr: Jaxpr, values: Sequence[Any]) -> float:
         """The least time of a program, in seconds, without that of calling a program."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.backend.callbacks import TARGET, Callback
+from xpr.backend.callbacks import TARGETS, Callback
 from xpr.backend.mlir_bindings import bindings, context
 from xpr.backend.mlir_text import dense, tensor_type
 from xpr.backend.stablehlo import Builder, Module
@@ -73,10 +73,10 @@ def register_lowering(
 
     Args:
       rule: `(ctx, *operands, **params)` returns MLIR values; or the result of `lower_fun`.
-      platform: "cpu", "cuda" ...; None for all others.
+      platform: "cpu", "cuda" or "gpu" ...; None for all others.
     """
     table = _RULES.setdefault(prim, {})
-    table[platform] = rule
+    table["cuda" if platform == "gpu" else platform] = rule
     if len(table) == 1 and isinstance(rule, _Lowered):
         prim.lower_as = lambda *xs, **params: listed(prim, rule.function(*xs, **params))
         return rule
@@ -251,14 +251,14 @@ def emit_python_callback(
     """
     program = ctx.module_context.program
     number = len(program.callbacks)
-    program.callbacks.append(Callback(callback, False, result_avals))
+    program.callbacks.append(Callback(callback, False, result_avals, program.platform))
     program.calls_expected = True  # no equation says that it calls Python, nor whether in a branch
     operation = ir.Operation.create(
         "stablehlo.custom_call",
         results=[aval_to_ir_type(a) for a in result_avals],
         operands=list(operands),
         attributes={
-            "call_target_name": ir.StringAttr.get(TARGET),
+            "call_target_name": ir.StringAttr.get(TARGETS[program.platform]),
             "api_version": i32_attr(4),
             "has_side_effect": ir.BoolAttr.get(has_side_effect),
             "backend_config": ir.DictAttr.get({"index": ir.IntegerAttr.get(ir.IntegerType.get_unsigned(64), number)}),

@@ -3,6 +3,7 @@
 from xpr.control.composite import *
 from xpr.control.cond.cond import *
 from xpr.control.cond.function import *
+from xpr.control.cond.platforms import *
 from xpr.control.custom.custom_jvp import custom_jvp_call_p as custom_jvp_call_p
 from xpr.control.custom.custom_lin import *
 from xpr.control.custom.custom_root import *
@@ -20,7 +21,6 @@ from xpr.control.scan.function import *
 from xpr.control.scan.mapping import *
 from xpr.control.scan.scan import *
 from xpr.control.scatter_apply import *
-from xpr.control.scopes import *
 from xpr.control.stop_gradient import *
 from xpr.control.while_.fold import *
 from xpr.control.while_.fori_loop import *

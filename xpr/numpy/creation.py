@@ -237,7 +237,7 @@ def _unwrapped(x: Any) -> Any:
         return np.arange(x.start, x.stop, x.step)
     if isinstance(x, (bool, int, float, complex)):  # a subclass, such as an IntEnum
         return next(kind for kind in (bool, int, float, complex) if isinstance(x, kind))(x)  # type: ignore[arg-type]  # each takes its own kind
-    if hasattr(x, "__array__"):
+    if hasattr(x, "__array__") and not hasattr(x, "__cuda_array_interface__"):
         return np.asarray(x)
     if hasattr(x, "__dlpack__"):
         return from_dlpack(x)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes, tree
-from xpr.backend.callbacks import HostFunction
+from xpr.backend.callbacks import TARGETS, HostFunction
 from xpr.backend.stablehlo import Builder, Value
 from xpr.control.callback.host_call import EachRow, anything, call_now, flat_callback, flatten_call, is_array
 from xpr.core.avals import ShapedArray, aval_of
@@ -48,10 +48,10 @@ def _reference(values: Sequence[np.ndarray], *, callback: Any, **params: Any) ->
 def _lower(
     b: Builder, operands: list[Value], avals: list[ShapedArray], *, callback: Any, effect: str | None
 ) -> list[Value]:
-    if b.platform != "cpu":
+    if b.platform not in TARGETS:
         raise UnsupportedRule(
-            f"Callbacks (pure_callback, io_callback, debug.print) work on CPU, and this program is for {b.platform}. "
-            "Compile the function that calls back with jit(f, backend='cpu')."
+            f"Callbacks (pure_callback, io_callback, debug.print) work on CPU and CUDA, and this program is for "
+            f"{b.platform}. Compile the function that calls back for one of these, as with jit(f, backend='cpu')."
         )
     called = flat_callback(callback, len(operands), len(avals))
 

@@ -176,8 +176,10 @@ def _reference(values: Sequence[Any], *, branches: Branches, **params: Any) -> l
 def _lower(
     b: Builder, operands: list[Value], avals: list[ShapedArray], *, branches: Branches, **params: Any
 ) -> list[Value]:
-    """A `case` with a region for each branch, which reads the operands from outside."""
+    """A `case` with a region for each branch, which reads the operands from outside; the branch alone that is known."""
     index, *values = operands
+    if index.name in b.module.constants:
+        return lower_eqns(b, _branch_at(b.module.constants[index.name], branches), values)
 
     def writer(branch: Jaxpr) -> Callable[[Builder], list[Value]]:
         return lambda inner: lower_eqns(inner, branch, values)

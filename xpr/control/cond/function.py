@@ -83,7 +83,7 @@ def cond(
     for name, fun in named.items():
         if not callable(fun):
             raise TypeError(f"cond: {name} must be a function, and is {describe(fun)}.")
-    return _pick("cond", index, (false_fun, true_fun), values, {"true_fun": 1, "false_fun": 0}, vmap)
+    return pick("cond", index, (false_fun, true_fun), values, {"true_fun": 1, "false_fun": 0}, vmap)
 
 
 @boundary
@@ -125,7 +125,7 @@ def switch(
     clamped = _clamped(index, len(funs))
     if len(funs) == 1:
         return funs[0](*values)
-    return _pick("switch", clamped, funs, values, {f"branches[{i}]": i for i in range(len(funs))}, vmap)
+    return pick("switch", clamped, funs, values, {f"branches[{i}]": i for i in range(len(funs))}, vmap)
 
 
 def _operands(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
@@ -191,7 +191,7 @@ def _clamped(index: Any, n_branches: int) -> Any:
 # -- The branches
 
 
-def _pick(
+def pick(
     what: str,
     index: Any,
     funs: Sequence[Callable[..., Any]],

@@ -18,9 +18,23 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import JaxprEqn
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.errors import UnsupportedRule
-from xpr.primitives.comparisons import eq, gt, lt
 from xpr.primitives.elementwise import abs as absolute
-from xpr.primitives.elementwise import add, complex_, conj, convert_element_type, div, imag, mul, neg, real, scalar, sub
+from xpr.primitives.elementwise import (
+    add,
+    complex_,
+    conj,
+    convert_element_type,
+    div,
+    eq,
+    gt,
+    imag,
+    lt,
+    mul,
+    neg,
+    real,
+    scalar,
+    sub,
+)
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.elementwise_while import written
 from xpr.primitives.linalg import library_calls

@@ -1,0 +1,116 @@
+"""platform_dependent: one of several functions, by the platform that a program runs on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes, tree
+from xpr.backend.array import Array
+from xpr.backend.devices import default_backend
+from xpr.backend.stablehlo import Builder, Value
+from xpr.control.cond.function import pick
+from xpr.core.avals import ShapedArray, describe
+from xpr.core.interpreter import Tracer
+from xpr.core.primitive import Primitive, Unsupported, register
+
+__all__ = ["platform_dependent", "platform_index_p"]
+
+Platforms = tuple[tuple[str, ...] | None, ...]  # of each function; None for all others
+_OF_GPUS = {"gpu": ("cuda", "rocm")}
+_NO_OPERANDS = "It has no operands."
+
+
+def _number(platform: str, platforms: Platforms) -> int | None:
+    """The number of the function for a platform; None where there is none."""
+    for number, names in enumerate(platforms):
+        if names is None or platform in names or not set(_OF_GPUS.get(platform, ())).isdisjoint(names):
+            return number
+    return None
+
+
+def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, platforms: Platforms) -> list[Value]:
+    number = _number(b.platform, platforms)
+    if number is None:
+        raise NotImplementedError(_missing(b.platform, platforms))
+    return [b.constant(np.int32(number), avals[0])]
+
+
+def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    number = _number(default_backend(), **params)
+    return [Array(_INDEX, np.int32(-1 if number is None else number))]
+
+
+_INDEX = ShapedArray((), dtypes.int32)
+platform_index_p = register(
+    Primitive(
+        "platform_index",
+        abstract=lambda avals, *, platforms: [_INDEX],
+        params=("platforms",),
+        reference=lambda values, *, platforms: [np.int32(_number("cpu", platforms) or 0)],
+        lower=_lower,
+        evaluate=_evaluate,
+        jvp=Unsupported(_NO_OPERANDS),
+        transpose=Unsupported(_NO_OPERANDS),
+        batch=Unsupported(_NO_OPERANDS),
+        exact=True,
+    )
+)
+
+
+def platform_dependent(
+    *args: Any, default: Callable[..., Any] | None = None, **per_platform: Callable[..., Any]
+) -> Any:
+    """Calls the function for the platform that the program runs on, which is known when it is lowered.
+
+    In a function that is traced, all functions are, and their results must have the same types, as the branches of a
+    `switch`; programs hold the one for their platform. Otherwise that for the devices of the arguments is called.
+
+    Args:
+      *args: pytrees of arrays, the arguments.
+      default: the function for any other platform; None for none.
+      **per_platform: functions by platform: `cpu=`, `cuda=`, `rocm=`, `tpu=`; `gpu=` is for "cuda" and "rocm".
+
+    Returns:
+      The result.
+
+    Raises:
+      BranchMismatch: the functions' results differ in structure, shape or dtype.
+      NotImplementedError: there is no function for the platform, and no default.
+      TypeError: one is no function.
+
+    >>> from xpr import lax
+    >>> lax.platform_dependent(2, cpu=lambda x: x + 1, default=lambda x: x)
+    3
+    """
+    named = dict(per_platform) if default is None else {**per_platform, "default": default}
+    for name, fun in named.items():
+        if not callable(fun):
+            raise TypeError(f"platform_dependent: {name} must be a function, and is {describe(fun)}.")
+    platforms = tuple([None if name == "default" else _OF_GPUS.get(name, (name,)) for name in named])
+    funs = tuple(named.values())
+    index = platform_index_p.bind(platforms=platforms)
+    if isinstance(index, Tracer):
+        return pick("platform_dependent", index, funs, args, {name: i for i, name in enumerate(named)}, None)
+    platform = _platform_of(args)
+    number = _number(platform, platforms)
+    if number is None:
+        raise NotImplementedError(_missing(platform, platforms))
+    return funs[number](*args)
+
+
+def _platform_of(args: Any) -> str:
+    for x in tree.leaves(args):
+        if type(x) is Array:
+            return next(iter(x.devices())).platform
+    return default_backend()
+
+
+def _missing(platform: str, platforms: Platforms) -> str:
+    known = ", ".join(name for names in platforms for name in names or ()) or "none"
+    return (
+        f"platform_dependent: the program runs on {platform}, and there are functions for: {known}. Give one for it as "
+        "a keyword, or default=."
+    )
