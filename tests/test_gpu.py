@@ -78,7 +78,17 @@ class TestDevices:
         with xpr.default_device(cpu):
             assert jnp.ones(3).device == cpu
         with pytest.raises(ValueError, match="Operands are on different devices, cpu:0 and cuda:0"):
-            x + there
+            xpr.device_put(x, gpu) + there
+
+    def test_arrays_that_were_put_nowhere_go_where_a_program_runs(self, cpu):
+        x = jnp.arange(3.0) + 1
+        with xpr.default_device(cpu):
+            y = xpr.jit(lambda x: x * 2)(jnp.arange(3.0))
+            assert y.device == xpr.jit(jnp.sin)(x).device == (x + 1).device == cpu
+        assert xpr.jit(jnp.sin, backend="cpu")(x).device == cpu
+        for result in (y + 1, xpr.jit(lambda y: y + 1)(y), xpr.grad(lambda y: (y * y).sum())(y)):
+            assert result.device.platform == "gpu"
+        close(y + x, np.arange(3.0) * 3 + 1)
 
     def test_out_of_memory(self):
         with pytest.raises(xpr.errors.JaxRuntimeError, match="Out of memory"):

@@ -116,13 +116,33 @@ class _WithoutMemory:
         )
 
 
+class _PluginProgram:
+    """A program of another platform's plugin, which would end the process if it were given a buffer on CPU."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, raw: Any):
+        self.raw = raw
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+    def execute_sharded(self, buffers: list[Buffer], with_tokens: bool = False) -> Any:
+        for buffer in buffers:
+            if not buffer.is_deleted() and buffer.platform() == "cpu":
+                raise RuntimeError("A buffer is on CPU, and the program is not.")
+        return self.raw.execute_sharded(buffers, with_tokens)
+
+
 def _gibibytes(n: int) -> str:
     return f"{n / 2**30:,.1f} GiB"
 
 
 def runnable(raw: Any, out_avals: Sequence[ShapedArray], device: Device) -> Any:
     """The program, if there is enough memory for it; else one that raises when it is run."""
-    most = machine_memory() if device.platform == "cpu" else None
+    if device.platform != "cpu":
+        return _PluginProgram(raw)
+    most = machine_memory()
     if most is None:
         return raw
     stats = raw.get_compiled_memory_stats()

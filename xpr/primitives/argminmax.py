@@ -75,6 +75,10 @@ def _either(b: Builder, x: Value, y: Value) -> Value:
     return b.op("stablehlo.or", [x, y], x.aval)
 
 
+def _both(b: Builder, x: Value, y: Value) -> Value:
+    return b.op("stablehlo.and", [x, y], x.aval)
+
+
 def _indices(b: Builder, x: Value, axis: int, dtype: np.dtype) -> Value:
     return b.op("stablehlo.iota", [], ShapedArray(x.aval.shape, dtype), f"iota_dimension = {axis} : i64")
 
@@ -99,19 +103,23 @@ def _lower_in_two(b: Builder, x: Value, result: ShapedArray, axis: int, operatio
 
 
 def _lower_in_pairs(b: Builder, x: Value, result: ShapedArray, axis: int, direction: str, first: Any) -> Value:
-    """A reduction of pairs (value, index)."""
+    """A reduction of pairs (value, index): in order by XLA:CPU, elsewhere in any, so that a nan may meet an earlier one."""
     b.module.has_hot_loops = True
+    in_order = b.platform == "cpu" or x.aval.dtype not in FLOATS
     value, index = ShapedArray((), x.aval.dtype), ShapedArray((), result.dtype)
 
     def better(inner: Builder, args: list[Value]) -> list[Value]:
         x, i, y, j = args
-        wins = _either(inner, _compare(inner, x, y, direction), _compare(inner, x, x, "NE"))
-        is_equal, is_before = _compare(inner, x, y, "EQ"), _compare(inner, i, j, "LT")
-        tie = inner.op("stablehlo.and", [is_equal, is_before], is_equal.aval)
+        is_nan = _compare(inner, x, x, "NE")
+        wins = _either(inner, _compare(inner, x, y, direction), is_nan)
+        tie = _both(inner, _compare(inner, x, y, "EQ"), _compare(inner, i, j, "LT"))
+        is_chosen = _either(inner, wins, tie)
+        if not in_order:
+            is_second = _both(inner, _both(inner, is_nan, _compare(inner, y, y, "NE")), _compare(inner, i, j, "GT"))
+            is_chosen = _both(inner, is_chosen, inner.op("stablehlo.not", [is_second], is_second.aval))
         return [
-            inner.op("stablehlo.select", [wins, x, y], value),
-            inner.op("stablehlo.select", [_either(inner, wins, tie), i, j], index),
-        ]
+            inner.op("stablehlo.select", [wins, x, y], value), inner.op("stablehlo.select", [is_chosen, i, j], index)
+        ]  # fmt: skip
 
     return b.ops(
         "stablehlo.reduce",

@@ -38,9 +38,14 @@ def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, platf
     return [b.constant(np.int32(number), avals[0])]
 
 
+def _default_number(platforms: Platforms) -> np.int32:
+    """The number of the function for the default platform; -1 where there is none."""
+    number = _number(default_backend(), platforms)
+    return np.int32(-1 if number is None else number)
+
+
 def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    number = _number(default_backend(), **params)
-    return [Array(_INDEX, np.int32(-1 if number is None else number))]
+    return [Array(_INDEX, _default_number(**params))]
 
 
 _INDEX = ShapedArray((), dtypes.int32)
@@ -49,7 +54,7 @@ platform_index_p = register(
         "platform_index",
         abstract=lambda avals, *, platforms: [_INDEX],
         params=("platforms",),
-        reference=lambda values, *, platforms: [np.int32(_number("cpu", platforms) or 0)],
+        reference=lambda values, *, platforms: [_default_number(platforms)],
         lower=_lower,
         evaluate=_evaluate,
         jvp=Unsupported(_NO_OPERANDS),
