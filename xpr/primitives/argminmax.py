@@ -103,7 +103,7 @@ def _lower_in_two(b: Builder, x: Value, result: ShapedArray, axis: int, operatio
 
 
 def _lower_in_pairs(b: Builder, x: Value, result: ShapedArray, axis: int, direction: str, first: Any) -> Value:
-    """A reduction of pairs (value, index): in order by XLA:CPU, elsewhere in any, so that a nan may meet an earlier one."""
+    """A reduction of pairs (value, index): by XLA:CPU in order, elsewhere in any: a nan may meet an earlier one."""
     b.module.has_hot_loops = True
     in_order = b.platform == "cpu" or x.aval.dtype not in FLOATS
     value, index = ShapedArray((), x.aval.dtype), ShapedArray((), result.dtype)
