@@ -90,6 +90,19 @@ class TestDevices:
             assert result.device.platform == "gpu"
         close(y + x, np.arange(3.0) * 3 + 1)
 
+    def test_what_changes_after_it_was_sent(self):
+        host = np.ones(1 << 24, np.float32)
+        x, y = xpr.device_put(host), xpr.jit(lambda x: x + 0)(host)
+        host[:] = 2
+        assert x.min() == x.max() == y.min() == y.max() == 1
+
+    def test_scalars(self):
+        x = jnp.ones(3)
+        for scalar in (1, 1, True, 2.5, np.float32(0.5), 1):
+            close(x + scalar, np.full(3, 1 + float(scalar)))
+        donating = xpr.jit(lambda x, y: x + y, donate_argnums=1)
+        assert donating(1.0, 2.0) == donating(1.0, 2.0) == 3
+
     def test_out_of_memory(self):
         with pytest.raises(xpr.errors.JaxRuntimeError, match="Out of memory"):
             np.asarray(jnp.zeros((1 << 42,), jnp.int8)[:3])

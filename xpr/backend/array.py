@@ -7,6 +7,7 @@ first needed, and both are immutable. Operators and methods are installed by num
 
 from __future__ import annotations
 
+import functools
 import math
 import warnings
 import weakref
@@ -462,6 +463,23 @@ def host_buffer(x: Any, aval: ShapedArray, device: Any) -> Any:
 def buffer_of(x: Any, aval: ShapedArray) -> Any:
     """The device buffer of an array, NumPy array or scalar, in the dtype of `aval`."""
     return x.buffer if type(x) is Array else buffer_on(x, aval, devices.default_device())
+
+
+_SCALARS = (bool, int, float, complex, np.generic)
+
+
+def kept_buffer_of(x: Any, aval: ShapedArray) -> Any:
+    """`buffer_of`, for operations that don't donate: scalars are sent to a GPU once, which takes 50 microseconds."""
+    device = devices.default_device()
+    if isinstance(x, _SCALARS) and device.platform != "cpu":
+        host = integer(x, aval.dtype) if type(x) is int else x
+        return _scalar_on(np.asarray(host, aval.dtype).tobytes(), aval, device)
+    return buffer_of(x, aval)
+
+
+@functools.lru_cache(4096)
+def _scalar_on(value: bytes, aval: ShapedArray, device: Any) -> Any:
+    return compiler.put(np.frombuffer(value, aval.dtype).reshape(()), aval, device)
 
 
 def buffer_on(x: Any, aval: ShapedArray, device: Any) -> Any:

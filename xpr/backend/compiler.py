@@ -344,7 +344,7 @@ def _linked(text: str) -> str:
     if lapack.is_called_by(text):
         lapack.register()
         text = lapack.threaded(text)
-    for library in (native, failing_calls):
+    for library in (hybrid, native, failing_calls):
         if library.is_called_by(text):
             library.register()
     return text

@@ -79,6 +79,22 @@ class WatchedProgram:
         return results
 
 
+class DispatchedProgram:
+    """A program that may take long, on a device that it is only handed over to; with the interface of jaxlib's."""
+
+    __slots__ = ("raw",)
+
+    def __init__(self, program: Any):
+        self.raw = program
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.raw, name)
+
+    def execute_sharded(self, buffers: list[Any], with_tokens: bool = False) -> Any:
+        _started.long = True
+        return self.raw.execute_sharded(buffers, with_tokens)
+
+
 def shortest_path(program: Any) -> tuple[Callable[[list[Any], bool], Any], bool] | None:
     """How a program may be run from now on: its `execute_sharded`, and whether the caller is to keep its token.
 
@@ -128,8 +144,11 @@ def watched(raw: Any, text: str, platform: str) -> Any:
     costs = raw.cost_analysis()
     flops = costs.get("flops", 0.0)
     is_large = max(flops, costs.get("bytes accessed", 0.0)) > LARGE
-    program = BackgroundProgram(raw) if platform == "cpu" and flops >= SYNCHRONOUS else raw
-    return WatchedProgram(program, is_large) if is_large or "stablehlo.while" in text else program
+    takes_long = is_large or "stablehlo.while" in text
+    if platform != "cpu":
+        return DispatchedProgram(raw) if takes_long else raw
+    program = BackgroundProgram(raw) if flops >= SYNCHRONOUS else raw
+    return WatchedProgram(program, is_large) if takes_long else program
 
 
 def block_until_ready(buffers: Sequence[Any]) -> None:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from xpr.backend import compiler, devices
-from xpr.backend.array import Array, buffer_of, host_value, result
+from xpr.backend.array import Array, buffer_of, host_value, kept_buffer_of, result
 from xpr.backend.sharding import NamedSharding
 from xpr.backend.stablehlo import Codegen, Module
 from xpr.compile.lower import lower_jaxpr, lower_operation
@@ -138,7 +138,7 @@ class EvalTrace(Trace):
         buffers = []
         for x, aval in zip(args, key[1:]):
             buffer = x._buffer if type(x) is Array else None
-            buffers.append(buffer_of(x, aval) if buffer is None else buffer)
+            buffers.append(kept_buffer_of(x, aval) if buffer is None else buffer)
         try:
             outs = plan.execute(buffers).consume_with_handlers(plan.handlers)
         except RuntimeError as error:
