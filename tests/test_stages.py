@@ -94,7 +94,9 @@ def test_formats_are_row_major_and_on_the_device(jitted):
     )
     assert compiled.output_formats == {"y": Format(Layout((0, 1), ()), here)}
     assert compiled.out_info["y"].sharding == here
-    assert type(compiled.runtime_executable()).__name__ == "LoadedExecutable"
+    large = xpr.jit(lambda x: x @ x).lower(xpr.ShapeDtypeStruct((600, 600), np.float32)).compile()
+    for program in (compiled, large):
+        assert type(program.runtime_executable()).__name__ == "LoadedExecutable"
 
 
 def test_lowering_for_other_platforms(jitted):

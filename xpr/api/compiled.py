@@ -67,7 +67,10 @@ class Compiled(Stage):
 
     def runtime_executable(self) -> Any:
         """The `LoadedExecutable` of jaxlib; for a program that runs in steps, its `SequenceExecutable`."""
-        return getattr(self.executable, "raw", self.executable)
+        program = self.executable
+        while (inner := getattr(program, "raw", None)) is not None:
+            program = inner
+        return program
 
     def save(self, path: str | PathLike[str]) -> None:
         """Writes the program to a file, for `load_compiled`.

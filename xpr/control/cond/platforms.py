@@ -24,11 +24,9 @@ _NO_OPERANDS = "It has no operands."
 
 
 def _number(platform: str, platforms: Platforms) -> int | None:
-    """The number of the function for a platform; None where there is none."""
-    for number, names in enumerate(platforms):
-        if names is None or platform in names or not set(_OF_GPUS.get(platform, ())).isdisjoint(names):
-            return number
-    return None
+    """The number of the function for a platform; None where there is none. The GPUs that xpr runs on are CUDA's."""
+    name = "cuda" if platform == "gpu" else platform
+    return next((i for i, names in enumerate(platforms) if names is None or name in names), None)
 
 
 def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, platforms: Platforms) -> list[Value]:
