@@ -1,6 +1,7 @@
 """Memory spaces: in types, in shardings, moved between by device_put, and residuals that policies offload."""
 
 import pickle
+import re
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import xpr
 import xpr.numpy as jnp
 from xpr.ad_checkpoint import Offloadable, checkpoint_name
 from xpr.backend import array
+from xpr.compile.lower import lower_jaxpr
 from xpr.jaxpr import dumps, equal, loads, parse
 from xpr.memory import Space
 from xpr.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
@@ -198,3 +200,18 @@ def test_policies_that_offload():
         )
     with pytest.raises(ValueError, match="Got memory kind: disk"):
         xpr.checkpoint_policies.offload_dot_with_no_batch_dims("device", "disk")
+
+
+def test_programs_for_gpus_say_where_values_are():
+    """Also that results are in the device's memory, where arguments are; XLA:CPU has one memory."""
+
+    def there_and_back(x):
+        return xpr.device_put(xpr.device_put(2 * x, Space.Host), Space.Device) + 1
+
+    def placements(fun, platform):
+        text = lower_jaxpr(xpr.make_jaxpr(fun)(jnp.ones(4)).jaxpr, platform).text()
+        return re.findall(r'"annotate_device_placement".*_xla_buffer_placement = "(\w+)"', text)
+
+    assert placements(there_and_back, "gpu") == ["pinned_host", "device"]
+    assert placements(lambda x: xpr.device_put(x, Space.Host), "gpu") == ["pinned_host", "device"]
+    assert placements(there_and_back, "cpu") == []

@@ -16,10 +16,12 @@ from xpr.compile.calls_of_python import expects_calls
 from xpr.compile.fusion import fusion_barriers
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, effects
+from xpr.core.memory import MemorySpace
 from xpr.core.primitive import Primitive, Unsupported
 from xpr.core.source import line_number, summarize
 from xpr.errors import UnsupportedRule
 from xpr.passes.physical import physical
+from xpr.primitives.device_put import placed
 from xpr.primitives.random_bits import threefry2x32_p
 from xpr.primitives.rng_bit_generator import rng_bit_generator_p
 from xpr.transforms.stage import stage
@@ -67,7 +69,11 @@ def lower_jaxpr(
 def _lower_main(builder: Builder, jaxpr: Jaxpr, arguments: list[Value]) -> list[Value]:
     mesh = builder.module.mesh
     if not isinstance(mesh, MeshOfProcesses):
-        return lower_eqns(builder, jaxpr, arguments)
+        results = lower_eqns(builder, jaxpr, arguments)
+        return [
+            placed(builder, x, MemorySpace.Device) if aval.memory_space is MemorySpace.Host else x
+            for x, aval in zip(results, jaxpr.out_avals)
+        ]
     return builder.manual_region(
         mesh, [PROCESSES], arguments, [()] * len(arguments), jaxpr.out_avals, [()] * len(jaxpr.outvars),
         lambda inner, own: lower_eqns(inner, jaxpr, own), ordered="ordered" in effects(jaxpr),

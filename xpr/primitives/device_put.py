@@ -1,7 +1,9 @@
 """device_put: the operand in another memory, or on another device.
 
 A program that is compiled runs on the devices of its arguments, and there a memory space alone is asked for. XLA:CPU
-has one memory, so nothing is moved: the types say where an array is, and values and programs are the same.
+has one memory, so nothing is moved: the types say where an array is, and values and programs are the same. On GPUs a
+program keeps in the host's memory what is there between two of its operations, residuals that are offloaded say; its
+arguments and results are in the device's, whatever their types say.
 """
 
 from __future__ import annotations
@@ -10,8 +12,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.backend.sharding import SingleDeviceSharding
-from xpr.core.avals import Zero, aval_of
-from xpr.core.memory import MemorySpace, space_of_kind
+from xpr.backend.stablehlo import Builder, Value
+from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.memory import MemorySpace, kind_of_space, space_of_kind
 from xpr.core.primitive import Primitive, register
 from xpr.primitives.sharding_rules import parts_of, sums_of_first
 from xpr.text.parameters import register_parameter
@@ -36,6 +39,21 @@ def _bind(x: Any, device: Any, source: Any) -> Any:
     return device_put_p.bind(x, device=device) if source is None else device_put_p.bind(x, device=device, source=source)
 
 
+def _device_put_lower(
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, device: Any, source: Any = None
+) -> list[Value]:
+    return [placed(b, operands[0], device)] if type(device) is MemorySpace else list(operands)
+
+
+def placed(b: Builder, x: Value, space: MemorySpace) -> Value:
+    """The value in a memory space of the device that the program runs on."""
+    if b.platform == "cpu":
+        return x
+    properties = 'call_target_name = "annotate_device_placement", has_side_effect = true'
+    placement = f'mhlo.frontend_attributes = {{_xla_buffer_placement = "{kind_of_space(space)}"}}'
+    return b.ops("stablehlo.custom_call", [x], [x.aval], properties, attributes=placement)[0]
+
+
 def _device_put_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, device: Any, source: Any = None) -> Any:
     """Tangents are where their primals are."""
     (x,), (t,) = primals, tangents
@@ -55,7 +73,7 @@ device_put_p = register(
         abstract=lambda avals, *, device, source=None: [avals[0].in_memory(space_of(device))],
         decides_memory=True,
         reference=lambda values, **params: list(values),
-        lower=lambda builder, operands, avals, **params: list(operands),
+        lower=_device_put_lower,
         jvp=_device_put_jvp,
         transpose=_device_put_transpose,
         batch=lambda size, values, dims, *, device, source=None: ([_bind(values[0], device, source)], list(dims)),
