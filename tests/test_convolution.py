@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -363,3 +364,28 @@ def test_booleans_are_convolved_by_or_and_counted_by_integers(wide: bool) -> Non
         assert got.dtype == expected.dtype and np.array_equal(got, expected)
     params = xpr.make_jaxpr(convolved)(x, k).eqns[0].params
     assert np.array_equal(conv_general_dilated_p.reference([x, k], **params)[0], expected)
+
+
+@pytest.mark.optimized
+@pytest.mark.parametrize("seed", SEEDS)
+def test_negative_padding(seed: int) -> None:
+    """XLA:CPU reads what is beyond the end of images that are cut at the start and padded at the end."""
+    rng = np.random.default_rng(seed)
+    n, k, spread = map(int, (rng.integers(3, 30), rng.integers(1, 5), rng.integers(1, 4)))
+    low, high = int(rng.integers(-9, 0)), int(rng.integers(k + 9, k + 12))
+    images, kernel = (rng.normal(size=shape).astype(np.float32) for shape in ((2, n, 4), (k, 4, 3)))
+    dilated = np.zeros((2, (n - 1) * spread + 1 + high, 4), np.float32)
+    dilated[:, : (n - 1) * spread + 1 : spread] = images
+    padded = dilated[:, -low:]
+    expected = sum(padded[:, i : padded.shape[1] - k + 1 + i] @ kernel[i] for i in range(k))
+    numbers = ("NHC", "HIO", "NHC")
+    convolve = xpr.jit(lambda x, w: lax.conv_general_dilated(x, w, (1,), [(low, high)], (spread,), None, numbers))
+    assert not re.search(r"pad = \[\[-", convolve.lower(images, kernel).as_text())
+    np.testing.assert_allclose(convolve(images, kernel), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_padding_that_removes_all() -> None:
+    convolve = xpr.jit(lambda x, w: lax.conv_general_dilated(x, w, (1,), [(-3, 5)]))
+    x, w = np.ones((1, 2, 2), np.float32), np.ones((3, 2, 2), np.float32)
+    for result in (convolve(x, w), *xpr.grad(lambda x, w: convolve(x, w).sum(), (0, 1))(x, w)):
+        assert result.size and not result.any()

@@ -74,6 +74,7 @@ CONVOLUTIONS = [
     slid(floats(1, 2, 2), floats(2, 2, 3)),  # the kernel is larger than the image
     slid(floats(1, 2, 4, dtype=np.float16), floats(2, 2, 3, dtype=np.float16), preferred=F32),
     slid(integers(1, 2, 4), integers(2, 2, 3)),
+    slid(floats(2, 2, 5), floats(3, 2, 2), pads=((-4, 4),), spread=(2,)),
 ]
 
 ROWS = [

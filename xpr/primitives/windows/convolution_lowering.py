@@ -72,17 +72,38 @@ def _lower_real(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: di
 
 
 def _lower_plain(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: dict[str, Any]) -> Value:
+    images, padding = _cut_as_padded(b, lhs, params)
+    if images is None:
+        return b.constant(0, out)
     strides = params["window_strides"]
     reversal = f"array<i1: {', '.join(['false'] * len(strides))}>" if strides else "array<i1>"
     properties = (
-        f"window_strides = {int_array(strides)}, padding = {int_matrix(params['padding'])}, "
+        f"window_strides = {int_array(strides)}, padding = {int_matrix(padding)}, "
         f"lhs_dilation = {int_array(params['lhs_dilation'])}, rhs_dilation = {int_array(params['rhs_dilation'])}, "
         f"window_reversal = {reversal}, dimension_numbers = {_numbers_text(*params['dimension_numbers'])}, "
         f"feature_group_count = {params['feature_group_count']} : i64, "
         f"batch_group_count = {params['batch_group_count']} : i64, {precision_text(params['precision'])}"
     )
-    convolved = b.op("stablehlo.convolution", [lhs, rhs], out, properties)
+    convolved = b.op("stablehlo.convolution", [images, rhs], out, properties)
     return b.fusion_barrier(convolved) if b.platform == "cpu" else convolved  # as a product is, see dot_lowering
+
+
+def _cut_as_padded(b: Builder, lhs: Value, params: dict[str, Any]) -> tuple[Value | None, Pads]:
+    """The images less the elements that negative padding removes, None if it removes all; and the padding that is left.
+
+    XLA:CPU reads what is beyond the end of images whose padding is negative at the start and positive at the end.
+    """
+    padding, spec = params["padding"], params["dimension_numbers"].lhs_spec
+    if lhs.aval.is_symbolic or all(low >= 0 and high >= 0 for low, high in padding):
+        return lhs, padding
+    starts, limits, left = [0] * lhs.aval.ndim, list(lhs.aval.shape), []
+    for axis, pads, step in zip(spec[2:], padding, params["lhs_dilation"]):
+        first, last = (-(min(pad, 0) // step) for pad in pads)  # elements, `step` apart, that are removed at the ends
+        starts[axis], limits[axis] = first, limits[axis] - last
+        left.append((pads[0] + first * step, pads[1] + last * step))
+    if any(start >= limit for start, limit in zip(starts, limits)):
+        return None, ()
+    return b.slice(lhs, starts, limits), tuple(left)
 
 
 def _numbers_text(lhs: Axes, rhs: Axes, out: Axes) -> str:
