@@ -383,8 +383,8 @@ def _check_input(x: Any, holomorphic: bool, allow_int: bool, who: str) -> None:
     if dtype in dtypes.INEXACT or (allow_int and (dtype in dtypes.INTEGERS or dtype == dtypes.bool_)):
         return
     raise TypeError(
-        "grad requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but got "
-        f"{dtype.name}: an argument of type {aval_of(x).str_short()}. "
+        f"grad requires real- or complex-valued inputs, and got {dtype.name}: an argument of type "
+        f"{aval_of(x).str_short()}. "
         "Pass floats (2.0, not 2), choose other arguments with argnums, or say allow_int=True for gradients of dtype "
         "float0."
     )
@@ -415,8 +415,8 @@ def _checked_scalar(fun: Callable[..., Any], out: Any, holomorphic: bool) -> Any
     if not holomorphic and aval.dtype not in dtypes.FLOATS:
         hint = " For a complex-differentiable function say holomorphic=True." if aval.dtype in dtypes.COMPLEX else ""
         raise TypeError(
-            "grad requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got "
-            f"{aval.dtype.name}: {describe_function(fun)} returned {aval.str_short()}.{hint}"
+            f"grad requires real-valued outputs, and got {aval.dtype.name}: {describe_function(fun)} returned "
+            f"{aval.str_short()}.{hint}"
         )
     return out
 
@@ -620,8 +620,7 @@ def _check_jacobian_input(x: Any, holomorphic: bool, who: str) -> None:
         raise TypeError(_NOT_HOLOMORPHIC.format(who, dtype.name, aval_of(x).str_short()))
     if dtype not in allowed:
         raise TypeError(
-            f"{who} requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got "
-            f"{dtype.name}: an argument of type {aval_of(x).str_short()}."
+            f"{who} requires real-valued inputs, and got {dtype.name}: an argument of type {aval_of(x).str_short()}."
         )
 
 

@@ -234,7 +234,7 @@ def explicit_rows(
         lines = [f"  {names[i]}   {aval_of(leaves[i]).str_short()}   mapped over axis {dims[i]}" for i in parts]
         raise ValueError(
             f"{what}: the mapped axes of the arguments of {describe_function(fun)} are partitioned over different axes "
-            "of the mesh. Mapped away dimension of inputs passed to vmap should be sharded the same:\n"
+            "of the mesh, and should be sharded the same:\n"
             + "\n".join(lines)
             + "\nReshard one of them: xpr.sharding.reshard(x, P(...))."
         )

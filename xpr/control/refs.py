@@ -148,8 +148,8 @@ def check_aliases(
                 else f"was both closed over and passed as the argument {name[i]}"
             )
             raise RefError(
-                f"{what}: only one reference to a mutable array may be passed as an argument to a function, and for "
-                f"{what} a Ref of type {kind} {how} of {describe_function(fun)}.\n"
+                f"{what}: only one reference to a mutable array may be among the arguments, and a Ref of type {kind} "
+                f"{how} of {describe_function(fun)}.\n"
                 "Pass it once, or pass what it holds: ref[...]."
             )
         found[id(x)] = i

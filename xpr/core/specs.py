@@ -201,8 +201,7 @@ def _with_sums(parts: tuple[Any, ...], unreduced: Any, reduced: Any) -> Partitio
                 )
     if unreduced & reduced:
         raise ValueError(
-            "`unreduced` and `reduced` argument to PartitionSpec cannot overlap. "
-            f"Got unreduced: {set(unreduced)!r} and reduced: {set(reduced)!r}."
+            f"PartitionSpec: `unreduced` and `reduced` cannot overlap, and are {set(unreduced)!r} and {set(reduced)!r}."
         )
     spec = tuple.__new__(SpecWithSums, parts)
     spec.unreduced, spec.reduced = frozenset(unreduced), frozenset(reduced)

@@ -268,7 +268,7 @@ def _check_arguments(t: Any, args: Any) -> None:
             aval_of(x)
         except TypeError as error:
             raise TypeError(
-                f"The contents of odeint *args must be arrays or scalars, but got {x!r}. Let func close over it."
+                f"odeint: *args must be arrays or scalars, and one is {x!r}. Let func close over it."
             ) from error
     aval = aval_of(jnp.asarray(t))
     if aval.dtype not in dtypes.FLOATS:

@@ -176,8 +176,8 @@ def _checked_version(version: int) -> int:
     if _LOWEST <= version <= _HIGHEST:
         return version
     raise ValueError(
-        f"The requested export calling convention version {version} is outside the range of supported versions, "
-        f"{_LOWEST} to {_HIGHEST}. Change the setting export_calling_convention_version."
+        f"export: calling convention version {version} is requested, and those from {_LOWEST} to {_HIGHEST} are "
+        f"supported. Change the setting export_calling_convention_version."
     )
 
 

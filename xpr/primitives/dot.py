@@ -231,9 +231,7 @@ def _dot_general_flops(
 
 
 _CONTRACTED = f"dot_general requires contracting dimensions to have consistent sharding. {RESHARD}"
-_BATCHED = (
-    "dot_general requires lhs batch dimensions and rhs batch dimensions to have the consistent sharding. " + RESHARD
-)
+_BATCHED = f"dot_general requires batch dimensions to have consistent sharding. {RESHARD}"
 
 
 def _dot_general_sharding(

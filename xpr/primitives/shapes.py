@@ -162,17 +162,14 @@ def _broadcast_fault(ndim: int, target: int, dimensions: tuple[int, ...]) -> str
     if len(dimensions) != ndim:
         return "broadcast_dimensions must have length equal to operand ndim"
     if ndim > target:
-        return "target broadcast shape must have equal or higher rank to the operand shape"
+        return "the target shape has a lower rank than the operand"
     if not all(0 <= d < target for d in dimensions):
         return "broadcast_dimensions must be a subset of output dimensions"
     if len(set(dimensions)) != ndim:
         return "broadcast_dimensions must not contain duplicates"
     if list(dimensions) != sorted(dimensions):
         return "broadcast_dimensions must be strictly increasing"
-    return (
-        "operand dimension sizes must either be 1, or be equal to their corresponding dimensions in the target "
-        "broadcast shape"
-    )
+    return "operand dimension sizes must be 1, or those of their dimensions in the target shape"
 
 
 def _broadcast_reference(x: np.ndarray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Any:

@@ -242,8 +242,8 @@ def _index_message(shape: tuple[int, ...]) -> Callable[[Sequence[Any]], str]:
     def message(payload: Sequence[Any]) -> str:
         index, axis = (int(x) for x in payload)
         return (
-            f"out-of-bounds indexing for array of shape {shape}: index {index} is out of bounds for axis {axis} with "
-            f"size {shape[axis]}."
+            f"out-of-bounds indexing for array of shape {shape}: index {index} along axis {axis}, whose size is "
+            f"{shape[axis]}."
         )
 
     return message

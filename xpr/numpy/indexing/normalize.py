@@ -192,8 +192,8 @@ def _indexer(indexer: Any, position: int, inside: bool) -> list[Any]:
         return _mask_indices(value)
     if aval.dtype not in dtypes.INTEGERS:
         raise TypeError(
-            f"Indexer must have integer or boolean type, got indexer with type {aval.str_short()} at position "
-            f"{position}. Convert it with .astype(int)."
+            f"Indexer must have integer or boolean type, and that at position {position} is {aval.str_short()}. "
+            "Convert it with .astype(int)."
         )
     return [_on_host_if_known(value, aval)]
 
@@ -203,8 +203,8 @@ def _integer_like(indexer: Any, position: int) -> Any:
         return np.asarray(as_integer(indexer))
     except TypeError:
         raise TypeError(
-            f"Indexer must have integer or boolean type, got indexer with type {type(indexer).__name__} at position "
-            f"{position}: {describe(indexer)}. An index is made of integers, slices, None, ... and arrays of integers "
+            f"Indexer must have integer or boolean type, and that at position {position} is {describe(indexer)} of "
+            f"type {type(indexer).__name__}. An index is made of integers, slices, None, ... and arrays of integers "
             "or booleans."
         ) from None
 

@@ -28,8 +28,7 @@ def check_gather(
     for axis, size in enumerate(sizes):
         if not 0 <= size <= operand.shape[axis]:
             raise TypeError(
-                f"gather: Slice size at index {axis} in gather op is out of range: {size}, for an operand "
-                f"{operand.str_short()}."
+                f"gather: the slice size at index {axis} is out of range: {size}, for an operand {operand.str_short()}."
             )
     for what, axes, allowed in (
         ("can only collapse slice dims with bound 1", numbers.collapsed_slice_dims, (1,)),
@@ -123,17 +122,14 @@ def _fault_of_sizes(op: str, numbers: DimensionNumbers, operand: ShapedArray, in
     names, size = numbers._fields, indices.shape[-1]
     if len(mapped) != size:
         return (
-            f"{op} has {len(mapped)} elements in {names[2]} and the bound of dimension index_vector_dim="
-            f"{indices.ndim - 1} of indices is {size}. These two numbers must be equal: {names[2]} is {mapped}"
+            f"{op} has {len(mapped)} elements in {names[2]}, which is {mapped}, and indices have {size} numbers along "
+            f"index_vector_dim={indices.ndim - 1}: it must be as many"
         )
     if len(batching) != len(indices_batching):
         return f"{op} requires equal numbers of {names[3]} and {names[4]}, which are {batching} and {indices_batching}"
     sizes, others = [operand.shape[d] for d in batching], [indices.shape[d] for d in indices_batching]
     if sizes != others:
-        return (
-            f"{op} requires operand batching dimensions and indices batching dimensions to have the same shape: "
-            f"{names[3]} have {sizes}, and {names[4]} {others}"
-        )
+        return f"{op} requires batching dimensions of the same sizes: {names[3]} have {sizes}, and {names[4]} {others}"
     window = len(offset) + len(collapsed) + len(batching)
     if window == operand.ndim:
         return ""
@@ -143,4 +139,4 @@ def _fault_of_sizes(op: str, numbers: DimensionNumbers, operand: ShapedArray, in
             "each axis of the operand of a gather op must be one of the offset, collapsed or batching dimensions: "
             f"{whole}"
         )
-    return f"Scatter op has window of size {window}; doesn't match operand of rank {operand.ndim}. {whole}"
+    return f"Scatter op has a window of rank {window} for an operand of rank {operand.ndim}. {whole}"
