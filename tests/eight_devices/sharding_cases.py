@@ -167,7 +167,7 @@ def test_arrays_from_their_parts(mesh):
     np.testing.assert_array_equal(x, X)
     parts = [shard.data for shard in x.addressable_shards]
     np.testing.assert_array_equal(xpr.make_array_from_single_device_arrays((8, 8), sharding, parts), X)
-    with pytest.raises(ValueError, match="Expected shard shape \\(2, 8\\) .* array shape \\(1, 8\\)"):
+    with pytest.raises(ValueError, match=r"the part at .* has shape \(1, 8\), and the shards have shape \(2, 8\)"):
         xpr.make_array_from_callback((8, 8), sharding, lambda index: X[:1])
 
 
@@ -571,7 +571,9 @@ def test_shardings_of_keys(mesh):
     words = NamedSharding(mesh, P(None, "y"))  # keys are not cut into their words
     for put in (xpr.device_put, lax.with_sharding_constraint, xpr.jit(lax.with_sharding_constraint, static_argnums=1)):
         assert put(keys, NamedSharding(mesh, P("y"))).sharding.spec == P("y")
-        with pytest.raises(ValueError, match=r"\(8,\) can't be cut by P\(None, 'y'\) .* rank at least 2, .* rank 1"):
+        with pytest.raises(
+            ValueError, match=r"\(8,\) can't be cut by P\(None, 'y'\) .*: the spec has 2 elements, and the array 1 axes"
+        ):
             put(keys, words)
     alone = xpr.random.key(0)
     assert alone.sharding == SingleDeviceSharding(xpr.devices()[0]) and alone.device is xpr.devices()[0]

@@ -283,7 +283,9 @@ class Array(metaclass=_OfArrays):
     @property
     def __numpy_dtype__(self) -> np.dtype:  # NumPy asks for it where an array is given for a dtype
         warnings.warn(
-            "Implicit conversion of an array to a dtype is deprecated: give x.dtype.", DeprecationWarning, stacklevel=2
+            "Implicit conversion of an array to a dtype will be an error: give x.dtype.",
+            DeprecationWarning,
+            stacklevel=2,
         )
         return self.aval.dtype
 
@@ -367,8 +369,8 @@ _WITHOUT_BUFFERS = dtypes.NUMBERS - _WITH_BUFFERS
 @cache
 def _no_buffer(dtype: np.dtype) -> str:
     return (
-        f"Buffers of type {dtypes.short_name(dtype).upper()} are not supported by the Python buffer protocol, which "
-        "has no format for it. Take np.asarray(x), or a view of it with another dtype."
+        f"The Python buffer protocol has no format for {dtype.name}, so that this array gives no buffer. Take "
+        "np.asarray(x), or a view of it with another dtype."
     )
 
 

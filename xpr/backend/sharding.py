@@ -257,10 +257,9 @@ class NamedSharding(Sharding):
         """Raises ValueError where an array of that shape can't be cut so; `what` and `function` are for the message."""
         message = f"{function}: {what} of shape {tuple(shape)} can't be cut by {self.spec!r} over {self.mesh!r}"
         if len(self.spec) > len(shape):
-            of_scalars = " The PartitionSpec of a scalar is P()." * (not shape)
+            of_scalars = " For scalars the PartitionSpec should be P()." * (not shape)
             raise ValueError(
-                f"{message}: {self!r} is for values of rank at least {len(self.spec)}, and this one has rank "
-                f"{len(shape)}.{of_scalars}"
+                f"{message}: the spec has {len(self.spec)} elements, and the array {len(shape)} axes.{of_scalars}"
             )
         for axis, (size, count, part) in enumerate(zip(shape, self.cuts(len(shape)), self.spec)):
             if size % count:

@@ -21,24 +21,24 @@ def check_gather(
     """Raises TypeError where dimension numbers and window sizes don't fit an operand and indices."""
     if len(sizes) != operand.ndim:
         raise TypeError(
-            f"gather: Gather op must have one slice size for every input dimension: slice_sizes is {tuple(sizes)}, and "
-            f"the operand {operand.str_short()}."
+            f"gather: slice_sizes must have a size for each axis of the operand, and is {tuple(sizes)} for an operand "
+            f"{operand.str_short()}."
         )
     check_numbers("gather", numbers, operand, indices, len(numbers.offset_dims) + indices.ndim - 1)
     for axis, size in enumerate(sizes):
         if not 0 <= size <= operand.shape[axis]:
             raise TypeError(
-                f"gather: the slice size at index {axis} is out of range: {size}, for an operand {operand.str_short()}."
+                f"gather: Slice size {size} at index {axis} is out of range, for an operand {operand.str_short()}."
             )
-    for what, axes, allowed in (
-        ("can only collapse slice dims with bound 1", numbers.collapsed_slice_dims, (1,)),
-        ("can only have operand batching dims with bound 0/1", numbers.operand_batching_dims, (0, 1)),
+    for rule, axes, allowed in (
+        ("1 along collapsed_slice_dims", numbers.collapsed_slice_dims, (1,)),
+        ("0 or 1 along operand_batching_dims", numbers.operand_batching_dims, (0, 1)),
     ):
         for position, axis in enumerate(axes):
             if sizes[axis] not in allowed:
                 raise TypeError(
-                    f"gather: Gather op {what}, but bound is {sizes[axis]} for index {axis} at position {position}. "
-                    f"slice_sizes is {tuple(sizes)}, for an operand {operand.str_short()}."
+                    f"gather: slice sizes must be {rule}, and that of axis {axis}, at position {position}, is "
+                    f"{sizes[axis]}: slice_sizes is {tuple(sizes)}, for an operand {operand.str_short()}."
                 )
 
 
@@ -101,12 +101,12 @@ def _fault_of_fields(op: str, numbers: DimensionNumbers, operand: int, indices: 
         if len(set(axes)) != len(axes):
             return f"{name} in {op.lower()} must not repeat an axis, and is {axes}"
         if name == names[4] and bound in axes:
-            return f"{op} cannot have the index vector dimension as a batching dimension: {name} is {axes}"
+            return f"{name} in {op.lower()} must not name the index vector dimension, {bound}, and is {axes}"
         if outside := [i for i, d in enumerate(axes) if not 0 <= d < bound]:
             if name == "offset_dims":
                 return (
-                    f"Offset dimension {outside[0]} in gather op is out of bounds; valid range is [0, {bound}), and "
-                    f"offset_dims is {axes}"
+                    f"offset_dims names axes of the result, and its element {outside[0]} is out of bounds; valid range "
+                    f"is [0, {bound}), and it is {axes}"
                 )
             kind = "mapping" if name == "scatter_dims_to_operand_dims" else "set"
             return f"Invalid {name} {kind} in {op.lower()}; valid range is [0, {bound}), and it is {axes}"
@@ -122,8 +122,8 @@ def _fault_of_sizes(op: str, numbers: DimensionNumbers, operand: ShapedArray, in
     names, size = numbers._fields, indices.shape[-1]
     if len(mapped) != size:
         return (
-            f"{op} has {len(mapped)} elements in {names[2]}, which is {mapped}, and indices have {size} numbers along "
-            f"index_vector_dim={indices.ndim - 1}: it must be as many"
+            f"{op} has {len(mapped)} elements in {names[2]}, which is {mapped}, and index vectors of {size} numbers, "
+            f"along axis {indices.ndim - 1} of the indices: there must be as many elements as numbers"
         )
     if len(batching) != len(indices_batching):
         return f"{op} requires equal numbers of {names[3]} and {names[4]}, which are {batching} and {indices_batching}"
