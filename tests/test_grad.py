@@ -264,6 +264,11 @@ def test_nested_perturbations_stay_apart():
             "grad with holomorphic=True requires complex inputs, and an argument is f32[]. Make it complex",
         ),
         (lambda: xpr.grad(lambda x: jnp.real(x), holomorphic=True)(1j), "needs a complex result"),
+        (
+            lambda: xpr.jacfwd(f)(1j),
+            "jacfwd requires real-valued inputs, and an argument is c64[]. Pass floats, choose",
+        ),
+        (lambda: xpr.jacrev(f)(1), "jacrev requires real- or complex-valued inputs, and an argument is i32[]. Pass"),
         (lambda: xpr.grad(3), "grad: Expected a callable value, and got 3"),
         (lambda: xpr.jvp(f, 1.0, 1.0), "given as tuples"),
         (lambda: xpr.jvp(f, (1.0,), (jnp.ones(2),)), "has type f32[], and f32[2] was given"),

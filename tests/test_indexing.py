@@ -490,6 +490,10 @@ SCATTER = dict(update_window_dims=(1,), inserted_window_dims=(0,), scatter_dims_
             r"Gather op requires equal numbers of .*, which are \(\) and \(0,\)",
         ),
         (
+            dict(operand_batching_dims=(1,), start_indices_batching_dims=(1,)),
+            r"start_indices_batching_dims in gather op must not name the index vector dimension, 1, and is \(1,\)",
+        ),
+        (
             dict(offset_dims=(), operand_batching_dims=(1,), start_indices_batching_dims=(0,)),
             r"of the same sizes: operand_batching_dims have \[4\], and start_indices_batching_dims \[2\]",
         ),
@@ -570,6 +574,11 @@ def test_dimension_numbers_print_as_they_are_made():
         (lambda x: x[0, 0, 0], IndexError, "[Tt]oo many indices"),
         (lambda x: x[..., ...], IndexError, "ellips"),
         (lambda x: x[[0, 1]], TypeError, r"x\[jnp.array\(\[0, 2\]\)\]"),
+        (
+            lambda x: x[[0, 1]],
+            TypeError,
+            "Using a non-tuple sequence for multidimensional indexing is ambiguous: a list",
+        ),
         (lambda x: x.at[[0, 1]].set(1.0), TypeError, r"x\[jnp.array\(\[0, 2\]\)\]"),
         (lambda x: x[1.0], TypeError, "1.0 of type builtins.float"),
         (lambda x: x["a"], TypeError, "'a' of type builtins.str"),

@@ -648,6 +648,10 @@ def test_arrays_of_parts_say_what_they_can_not_be_made_of():
     parts = [jnp.ones(1), jnp.ones(1)]
     with pytest.raises(TypeError, match="`arrays` argument must be a list of the part for each device"):
         xpr.make_array_from_single_device_arrays((2,), sharding, jnp.ones(2))
+    with pytest.raises(ValueError, match="arrays must have one shard each, and that at 0 has 2, with NamedSharding"):
+        xpr.make_array_from_single_device_arrays((2,), sharding, [xpr.device_put(jnp.ones(2), sharding)])
+    with pytest.raises(ValueError, match=r"the array 0 axes. For scalars the PartitionSpec should be P\(\)"):
+        xpr.device_put(1.0, sharding)
     with pytest.raises(ValueError, match="a list of concrete arrays, and a part is a traced array of type f32"):
         xpr.jit(lambda x: xpr.make_array_from_single_device_arrays((2,), sharding, [x, x]))(parts[0])
     with pytest.raises(ValueError, match="the parts have dtype float32, and dtype=int32 is asked for"):

@@ -386,8 +386,8 @@ def _check_input(x: Any, holomorphic: bool, allow_int: bool, who: str) -> None:
     if dtype in dtypes.INEXACT or (allow_int and (dtype in dtypes.INTEGERS or dtype == dtypes.bool_)):
         return
     raise TypeError(
-        f"grad requires real- or complex-valued inputs, and an argument is {aval_of(x).str_short()}. Pass floats (2.0, "
-        "not 2), choose other arguments with argnums, or say allow_int=True for gradients of dtype float0."
+        f"{who} requires real- or complex-valued inputs, and an argument is {aval_of(x).str_short()}. Pass floats "
+        "(2.0, not 2), choose other arguments with argnums, or say allow_int=True for gradients of dtype float0."
     )
 
 
