@@ -162,7 +162,11 @@ def test_wrong_jvp_rules(rule, part):
             "must produce a tuple with a cotangent for each",
         ),
         (lambda x: (x, None), lambda r, ct: (ct, ct), "it returned 2"),
-        (lambda x: (x, None), lambda r, ct: (X,), "at output[0] the bwd rule produced an output of type f32[2]"),
+        (
+            lambda x: (x, None),
+            lambda r, ct: (X,),
+            "output[0] is of type f32[2], and the cotangent of that argument is of type f32[]",
+        ),
     ],
 )
 def test_wrong_vjp_rules(fwd, bwd, part):
@@ -182,7 +186,7 @@ def test_functions_without_rules_and_keyword_only_arguments():
 
     keyword = xpr.custom_jvp(lambda x, *, n: x)
     keyword.defjvp(lambda p, t: (p[0], t[0]))
-    with pytest.raises(TypeError, match=r"could not be resolved to positions: n\. They are keyword-only"):
+    with pytest.raises(TypeError, match=r"by position:\nn can be passed by keyword only\. Make them positional"):
         keyword(1.0, n=2)
 
 
@@ -702,7 +706,7 @@ def test_rules_that_give_other_results_than_the_function():
     vjp.defvjp(lambda x: ((x,), None), lambda res, ct: ct)
     for fun in (jvp, vjp):
         with pytest.raises(
-            xpr.errors.TreeMismatch, match="result of the function's s|Custom VJP fwd rule .* the function's s"
+            xpr.errors.TreeMismatch, match="result of the function's s|Custom VJP fwd rule .* with the structure of"
         ):
             xpr.grad(xpr.jit(fun))(1.0)
 
@@ -953,10 +957,10 @@ def test_cotangents_of_other_floats_are_converted_and_of_other_shapes_refused():
     for error in (TypeError, ValueError):
         with pytest.raises(
             error,
-            match=r"output\[1\] .* of type f32\[2\], for an argument of type f32\[3\]. Consider just",
+            match=r"output\[1\] is of type f32\[2\], and the .* is of type f32\[3\]. .* Consider just",
         ):
             xpr.grad(lambda x, y: f(x, y).sum(), 1)(jnp.ones(2), jnp.ones(3))
-        with pytest.raises(error, match=r"of type f32\[2\], for an argument of type f32\[3\]"):
+        with pytest.raises(error, match=r"is of type f32\[2\], and the .* is of type f32\[3\]"):
             xpr.grad(lambda x, y: (0 * f(x, y)).sum() + y.sum(), 1)(jnp.ones(2), jnp.ones(3))
 
 
@@ -983,7 +987,7 @@ def test_disable_bwd_checks_takes_cotangents_of_any_shape():
     def gradient():
         return xpr.grad(lambda x, y: first(x, y).sum(), 1)(jnp.ones(3), jnp.ones(4))
 
-    with pytest.raises(ValueError, match=r"produced an output of type f32\[3\], for an argument of type f32\[4\]"):
+    with pytest.raises(ValueError, match=r"is of type f32\[3\], and the .* is of type f32\[4\]"):
         gradient()
     with override("disable_bwd_checks", True):
         assert gradient().shape == (3,)

@@ -164,7 +164,7 @@ def test_disabled_checks_are_values():
 
 
 def test_what_can_not_be_exported():
-    with pytest.raises(ValueError, match="must be the result of `jit`, and is <function"):
+    with pytest.raises(ValueError, match="takes a function that `jit` returned, and got <function"):
         export.export(lambda x: x)
     with pytest.raises(NotImplementedError, match="<lambda> calls Python functions"):
         export.export(xpr.jit(lambda x: xpr.debug.print("{}", x)))(1.0)
@@ -184,7 +184,7 @@ def test_targets_that_may_change_are_refused():
 
 def test_wrong_arguments(exported):
     with pytest.raises(
-        TreeMismatch, match=r"layer: .* must have the same pytree structure .*\n.*\['k'\]   expected a leaf"
+        TreeMismatch, match=r"layer was exported for .* another pytree structure:\n.*\['k'\]   expected a leaf"
     ):
         exported.call({"w": W}, X)
     with pytest.raises(ValueError, match=r"args\[1\] +exported with f32\[2,4\] +called with f32\[4,2\]"):
@@ -296,7 +296,7 @@ def test_classes_in_trees_are_registered():
 def test_registering_twice_and_wrongly():
     Unknown = type("Unknown", (), {})
     codec = {"serialize_auxdata": lambda _: b"", "deserialize_auxdata": lambda _: None}
-    with pytest.raises(ValueError, match="If `from_children` is not present, you must call tree_util.register"):
+    with pytest.raises(ValueError, match="If `from_children` is not present, .* you must call tree_util.register"):
         export.register_pytree_node_serialization(Unknown, serialized_name="tests.Unknown", **codec)
     with pytest.raises(ValueError, match="Duplicate serialization registration for type .*OrderedDict'>, .* as 'coll"):
         export.register_pytree_node_serialization(OrderedDict, serialized_name="mine", **codec)
@@ -429,9 +429,7 @@ def test_the_version_of_the_calling_convention():
         assert exported.calling_convention_version == version
         same(exported.call(X), jnp.sin(X))
     for version in (8, 11):
-        message = (
-            f"The requested export calling convention version {version} is outside the range of supported versions"
-        )
+        message = f"calling convention version {version} was asked for, and those from 9 to 10 are supported"
         with override("export_calling_convention_version", version), pytest.raises(ValueError, match=message):
             export.export(xpr.jit(jnp.sin))(X)
 

@@ -255,15 +255,20 @@ def test_nested_perturbations_stay_apart():
 @pytest.mark.parametrize(
     "call, part",
     [
-        (lambda: xpr.grad(lambda x: x)(1), "but got int32: an argument of type i32[]. Pass floats"),
+        (lambda: xpr.grad(lambda x: x)(1), "complex-valued inputs, and an argument is i32[]. Pass floats"),
         (lambda: xpr.grad(f)(jnp.ones(3)), "returned an array of type f32[3]"),
         (lambda: xpr.grad(lambda x: (x, x))(1.0), "has_aux=True"),
         (lambda: xpr.grad(lambda x: 1j * x)(1.0), "grad requires real-valued outputs"),
         (
             lambda: xpr.grad(f, holomorphic=True)(1.0),
-            "grad with holomorphic=True requires inputs with complex dtype, but got float32",
+            "grad with holomorphic=True requires complex inputs, and an argument is f32[]. Make it complex",
         ),
         (lambda: xpr.grad(lambda x: jnp.real(x), holomorphic=True)(1j), "needs a complex result"),
+        (
+            lambda: xpr.jacfwd(f)(1j),
+            "jacfwd requires real-valued inputs, and an argument is c64[]. Pass floats, choose",
+        ),
+        (lambda: xpr.jacrev(f)(1), "jacrev requires real- or complex-valued inputs, and an argument is i32[]. Pass"),
         (lambda: xpr.grad(3), "grad: Expected a callable value, and got 3"),
         (lambda: xpr.jvp(f, 1.0, 1.0), "given as tuples"),
         (lambda: xpr.jvp(f, (1.0,), (jnp.ones(2),)), "has type f32[], and f32[2] was given"),

@@ -52,7 +52,7 @@ def test_an_array_in_host_memory(pinned):
 
 def test_operands_in_different_memories():
     x = jnp.asarray(X)
-    message = "add of f32<host>.4., f32.4.: memory_space of all inputs passed to `add` must be the same"
+    message = "add of f32<host>.4., f32.4.: memory_space of all inputs, .* must be the same. Move one"
     with pytest.raises(ValueError, match=message):
         on_host(x) + x
     with pytest.raises(ValueError, match=message):
@@ -75,7 +75,9 @@ def test_shardings_with_memory_kinds(pinned):
         assert xpr.device_put(x, of_device).sharding == of_device
         assert xpr.jit(lambda x: x + 1)(x).sharding.memory_kind == "pinned_host"
         assert xpr.jit(lambda x: x + 1, out_shardings=host)(X).sharding == host
-        with pytest.raises(ValueError, match="following memory kinds: device, pinned_host, unpinned_host.* kind: hbm"):
+        with pytest.raises(
+            ValueError, match="its kinds are device, pinned_host, unpinned_host, and 'hbm' was asked for"
+        ):
             of_device.with_memory_kind("hbm")
     assert NamedSharding(mesh, PartitionSpec("x"), memory_kind="device") == NamedSharding(mesh, PartitionSpec("x"))
     unpinned = NamedSharding(mesh, PartitionSpec("x"), memory_kind="unpinned_host")
@@ -198,7 +200,7 @@ def test_policies_that_offload():
         xpr.checkpoint_policies.save_and_offload_only_these_names(
             **names, offload_src="device", offload_dst="pinned_host"
         )
-    with pytest.raises(ValueError, match="Got memory kind: disk"):
+    with pytest.raises(ValueError, match="and 'disk' was asked for"):
         xpr.checkpoint_policies.offload_dot_with_no_batch_dims("device", "disk")
 
 

@@ -242,7 +242,7 @@ ERRORS = [
     ("jnp.reshape(i, (2, -1))", TypeError, r"i32\[5\] has 5 elements"),
     ("jnp.reshape(i, (-1, -1))", TypeError, "one size at most may be -1"),
     ("jnp.reshape(i, (6,))", TypeError, "5 elements"),
-    ("jnp.reshape(i, 5.0)", TypeError, "of integer type, and 5.0 is none"),
+    ("jnp.reshape(i, 5.0)", TypeError, "of concrete integers, and 5.0 is none"),
     ("jnp.reshape([1, 2], (2,))", TypeError, "jnp.array"),
     ('jnp.reshape(i, 5, order="A")', NotImplementedError, "memory order"),
     ("i.reshape()", TypeError, "elements"),
@@ -340,7 +340,7 @@ ONES = np.ones(3, np.float32)
 @pytest.mark.parametrize(("signature", "args", "error", "message"), [
     ("(n->n", (1.0,), ValueError, "no signature"), ("(n),(n)->()", (ONES,), TypeError, "takes 2, and 1 were given"),
     ("(n),(n)->()", (ONES, ONES[:2]), ValueError, "inconsistent size for core dimension 'n': 3 and 2"),
-    ("(n,m)->()", (ONES,), ValueError, r"not have enough dimensions for \(n,m\)"),
+    ("(n,m)->()", (ONES,), ValueError, r"not have enough dimensions: its core axes are \(n,m\)"),
     ("(n)->(n)", (ONES,), ValueError, r"output shape \(\) does not match \(n\)"),
     ("(n)->(),()", (ONES,), TypeError, "output must be a tuple of 2 arrays"),
     ("(n),(n)->()", (ONES, None), ValueError, r"Cannot pass None at locations \{1\} with signature"),

@@ -102,9 +102,9 @@ def test_limits_of_steps():
 
 
 def test_what_does_not_fit():
-    with pytest.raises(TypeError, match=r"contents of odeint \*args must be arrays or scalars, but got 'a'"):
+    with pytest.raises(TypeError, match=r"odeint: \*args must be arrays or scalars, and one is 'a'"):
         odeint(lambda y, t, a: y, 1.0, TIMES, "a")
-    with pytest.raises(TypeError, match=r"t must be an array of floats, but got i32\[3\]"):
+    with pytest.raises(TypeError, match=r"t must be an array of floats, and is i32\[3\]"):
         odeint(lambda y, t: y, 1.0, jnp.arange(3))
     with pytest.raises(ValueError, match="t must be a vector of at least one time"):
         odeint(lambda y, t: y, 1.0, jnp.zeros((2, 2)))

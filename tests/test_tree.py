@@ -422,8 +422,8 @@ def test_flatten_prefix_names_the_path():
     assert (
         message
         == """\
-in_axes specification must be a tree prefix of the corresponding value; it has the same containers, down to leaves \
-that hold for all that is below.
+in_axes specification must be a tree prefix: it has the containers of the value, down to leaves that hold for all \
+that is below.
 Mismatch details (3 found):
   in_axes[1]['c']   is not in the tree (a leaf (int))
   in_axes[1]['b']   is missing: the tree has a leaf there
@@ -489,7 +489,7 @@ def test_register_dataclass_messages():
     assert "and no others. Missing fields: {'y'} of" in message(ValueError, ["x"], [])
     assert "must not overlap. Overlapping fields: {'x', 'y'} of" in message(ValueError, ["x", "y"], ["x", "y"])
     assert "Unexpected fields: {'z'} of" in message(ValueError)
-    assert "are required when nodetype is not a dataclass" in fails(
+    assert "is no dataclass, so its data_fields and meta_fields are required" in fails(
         TypeError, tree_util.register_dataclass, types.SimpleNamespace
     )
 

@@ -78,7 +78,11 @@ def test_closed_over_mapped_values():
         (lambda: xpr.vmap(lambda x: (x, {"a": x}), out_axes=(0, None))(X), ValueError, "at vmap out_axes[1]['a']"),
         (lambda: xpr.vmap(lambda x: x, out_axes=5)(X), ValueError, "out_axes=5 is out of range"),
         (lambda: xpr.vmap(lambda x: x, in_axes=({"a": 0},))({"b": X}), ValueError, "vmap in_axes"),
-        (lambda: xpr.vmap(lambda x: x, in_axes=1.5), TypeError, "vmap in_axes must be an int, None, or a tuple"),
+        (
+            lambda: xpr.vmap(lambda x: x, in_axes=1.5),
+            TypeError,
+            "vmap in_axes must be an int or None for all arguments, or a tuple",
+        ),
         (lambda: xpr.vmap(3), TypeError, "vmap: Expected a callable value, and got 3"),
         (lambda: xpr.vmap(lambda x: x, axis_size=2)(X), ValueError, "axis_size=2"),
     ],

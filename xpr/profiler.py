@@ -180,7 +180,7 @@ def _serve_once(file: Path, port: int = 9001) -> None:
             """Nothing."""
 
     with HTTPServer(("127.0.0.1", port), Handler) as server:
-        print(f"Open URL in browser: https://ui.perfetto.dev/#!/?url=http://127.0.0.1:{port}/{file.name}")
+        print(f"The trace is shown at https://ui.perfetto.dev/#!/?url=http://127.0.0.1:{port}/{file.name}")
         while not was_read:
             server.handle_request()
 

@@ -365,8 +365,7 @@ def _fields_of(
         raise TypeError(f"register_dataclass: {present} was given without {missing}; give both or neither")
     if not dataclasses.is_dataclass(nodetype):
         raise TypeError(
-            "register_dataclass: data_fields and meta_fields are required when nodetype is not a dataclass. Got "
-            f"nodetype={nodetype}"
+            f"register_dataclass: {nodetype} is no dataclass, so its data_fields and meta_fields are required."
         )
     fields = dataclasses.fields(nodetype)
     is_static = [bool(field.metadata.get("static", False)) for field in fields]

@@ -214,7 +214,7 @@ ERRORS = {
         "0th dimension of all xs should be replicated:\n"
         "  xs['a']   f32[8@x,4]",
     ),
-    "vmap": (lambda x: xpr.vmap(lambda a, b: a)(x, put(X, "y")), "over different axes of the mesh. Mapped away"),
+    "vmap": (lambda x: xpr.vmap(lambda a, b: a)(x, put(X, "y")), "and can be partitioned over the same axes only"),
     "vmap along another axis": (
         lambda x: xpr.vmap(f, spmd_axis_name="y")(x), "vmap: Only one of spmd_axis_name or arrays sharded on the mapped"
     ),

@@ -211,15 +211,19 @@ def test_specs(mesh):
     aval = unreduced().aval
     assert pickle.loads(pickle.dumps(aval)) is aval and aval.dual.dual is aval and aval.sharding.spec.unreduced == {"x"}
     for wrong, error, message in (
-        (lambda: P(unreduced="x"), TypeError, "should be of type `frozenset` or `set`"),
+        (lambda: P(unreduced="x"), TypeError, "PartitionSpec: unreduced must be a set or frozenset .*, and is 'x'"),
         (lambda: P(reduced={None}), ValueError, "reduced cannot contain None"),
         (lambda: P("x", unreduced={"x"}), ValueError, "partitions cannot overlap with unreduced axes"),
-        (lambda: P(unreduced={"x"}, reduced={"x"}), ValueError, "`unreduced` and `reduced` argument .* cannot overlap"),
+        (
+            lambda: P(unreduced={"x"}, reduced={"x"}),
+            ValueError,
+            "`unreduced` and `reduced` cannot overlap, and are {'x'} and {'x'}",
+        ),
         (lambda: NamedSharding(mesh, P(unreduced={"z"})), ValueError, "Unreduced axes of .* not found in mesh: 'z'"),
         (
             lambda: NamedSharding(xpr.make_mesh((8,), "x"), P(reduced={"x"})),
             ValueError,
-            "Reduced axes can only refer to",
+            "Reduced axes can only refer to mesh axes of type `Explicit`, and 'x'",
         ),
     ):
         with pytest.raises(error, match=message):

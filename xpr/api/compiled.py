@@ -145,8 +145,7 @@ class Compiled(Stage):
             raise TypeError(
                 "\n".join(
                     [
-                        f"{self.interface.name}: Function compiled with input pytree does not match the input pytree "
-                        "it was called with:",
+                        f"{self.interface.name}: the input pytree does not match the one that it was compiled for:",
                         *lines,
                     ]
                 )

@@ -371,7 +371,10 @@ def _gradients(
     ]
 
 
-_NOT_HOLOMORPHIC = "{} with holomorphic=True requires inputs with complex dtype, but got {}: an argument is {}."
+_NOT_HOLOMORPHIC = (
+    "{} with holomorphic=True requires complex inputs, and an argument is {}. Make it complex, or leave out "
+    "holomorphic=True."
+)
 
 
 def _check_input(x: Any, holomorphic: bool, allow_int: bool, who: str) -> None:
@@ -379,14 +382,12 @@ def _check_input(x: Any, holomorphic: bool, allow_int: bool, who: str) -> None:
         raise RefError(_NO_TANGENT.format(who, x.aval.str_short()))
     dtype = aval_of(x).dtype
     if holomorphic and dtype not in dtypes.COMPLEX:
-        raise TypeError(_NOT_HOLOMORPHIC.format(who, dtype.name, aval_of(x).str_short()))
+        raise TypeError(_NOT_HOLOMORPHIC.format(who, aval_of(x).str_short()))
     if dtype in dtypes.INEXACT or (allow_int and (dtype in dtypes.INTEGERS or dtype == dtypes.bool_)):
         return
     raise TypeError(
-        "grad requires real- or complex-valued inputs (input dtype that is a sub-dtype of np.inexact), but got "
-        f"{dtype.name}: an argument of type {aval_of(x).str_short()}. "
-        "Pass floats (2.0, not 2), choose other arguments with argnums, or say allow_int=True for gradients of dtype "
-        "float0."
+        f"{who} requires real- or complex-valued inputs, and an argument is {aval_of(x).str_short()}. Pass floats "
+        "(2.0, not 2), choose other arguments with argnums, or say allow_int=True for gradients of dtype float0."
     )
 
 
@@ -415,8 +416,7 @@ def _checked_scalar(fun: Callable[..., Any], out: Any, holomorphic: bool) -> Any
     if not holomorphic and aval.dtype not in dtypes.FLOATS:
         hint = " For a complex-differentiable function say holomorphic=True." if aval.dtype in dtypes.COMPLEX else ""
         raise TypeError(
-            "grad requires real-valued outputs (output dtype that is a sub-dtype of np.floating), but got "
-            f"{aval.dtype.name}: {describe_function(fun)} returned {aval.str_short()}.{hint}"
+            f"grad requires real-valued outputs, and {describe_function(fun)} returned {aval.str_short()}.{hint}"
         )
     return out
 
@@ -617,11 +617,11 @@ def _check_jacobian_input(x: Any, holomorphic: bool, who: str) -> None:
     dtype = aval_of(x).dtype
     allowed = dtypes.COMPLEX if holomorphic else dtypes.FLOATS
     if dtype not in allowed and holomorphic:
-        raise TypeError(_NOT_HOLOMORPHIC.format(who, dtype.name, aval_of(x).str_short()))
+        raise TypeError(_NOT_HOLOMORPHIC.format(who, aval_of(x).str_short()))
     if dtype not in allowed:
         raise TypeError(
-            f"{who} requires real-valued inputs (input dtype that is a sub-dtype of np.floating), but got "
-            f"{dtype.name}: an argument of type {aval_of(x).str_short()}."
+            f"{who} requires real-valued inputs, and an argument is {aval_of(x).str_short()}. Pass floats, "
+            "choose other arguments with argnums, or say holomorphic=True for complex ones."
         )
 
 

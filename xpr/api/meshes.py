@@ -125,8 +125,8 @@ def _part(value: Any, index: tuple[slice, ...], shard_shape: tuple[int, ...], dt
     part = array(value, None if dtype is None else requested_dtype(dtype))
     if part.aval.shape != shard_shape:
         raise ValueError(
-            f"make_array_from_callback: Expected shard shape {shard_shape} doesn't match the single device array shape "
-            f"{part.aval.shape}, of the part at {index}."
+            f"make_array_from_callback: the part at {index} has shape {part.aval.shape}, and the shards have shape "
+            f"{shard_shape}."
         )
     return part
 
@@ -174,8 +174,8 @@ def make_array_from_single_device_arrays(
     for number, x in enumerate(arrays):
         if type(x) is Array and (count := x.sharding.num_devices) > 1:
             raise ValueError(
-                "When making an array from single-device arrays the input arrays must have one shard each. An argument "
-                f"array had {count} shard(s): that at {number}, with {x.sharding}. Pass its x.addressable_shards."
+                f"make_array_from_single_device_arrays: arrays must have one shard each, and that at {number} has "
+                f"{count}, with {x.sharding}. Pass its x.addressable_shards."
             )
     whole, shard_shape = tuple(shape), sharding.shard_shape(tuple(shape))
     shapes = [aval_of(x).shape for x in arrays]

@@ -68,7 +68,8 @@ def vmap(
         in_axes = tuple(in_axes)
     if not isinstance(in_axes, (int, tuple, type(None), *[each.spec for each in handlers.values()])):
         raise TypeError(
-            f"vmap in_axes must be an int, None, or a tuple with one of these for each argument, and is {in_axes!r}."
+            "vmap in_axes must be an int or None for all arguments, or a tuple with one of these for each, and is "
+            f"{in_axes!r}."
         )
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
@@ -154,7 +155,7 @@ def input_dims(
         if not -ndim <= axis < ndim:
             name = argument_names(fun, args, kwargs)[i]
             raise ValueError(
-                f"{what} was requested to map its argument along axis {axis}, which argument {name} of "
+                f"{what} was requested to map its argument over axis {axis}, which argument {name} of "
                 f"{describe_function(fun)}, of type {aval_of(x).str_short()}, doesn't have. Use in_axes=None for what "
                 "is the same in all rows."
             )
@@ -191,7 +192,7 @@ def mapped_size(
         return sizes.pop()
     if not sizes:
         raise ValueError(
-            f"{what} requires at least one argument with a mapped axis. None of {describe_function(fun)} is mapped, so "
+            f"{what} requires at least one argument that is mapped, and none of {describe_function(fun)} is, so that "
             "the number of rows is unknown. Map one (an integer in in_axes), or say axis_size=n."
         )
     names = argument_names(fun, args, kwargs)
@@ -202,7 +203,7 @@ def mapped_size(
     ]
     last_line = [f"  axis_size={axis_size}"] if axis_size is not None else []
     raise ValueError(
-        f"{what} got inconsistent sizes for array axes to be mapped:\n"
+        f"{what} got inconsistent sizes for array axes:\n"
         + "\n".join(lines + last_line)
         + f"\nThese are arguments of {describe_function(fun)}. Map axes of one size, or give in_axes=None for "
         "arguments that are the same in all rows."
@@ -234,7 +235,7 @@ def explicit_rows(
         lines = [f"  {names[i]}   {aval_of(leaves[i]).str_short()}   mapped over axis {dims[i]}" for i in parts]
         raise ValueError(
             f"{what}: the mapped axes of the arguments of {describe_function(fun)} are partitioned over different axes "
-            "of the mesh. Mapped away dimension of inputs passed to vmap should be sharded the same:\n"
+            "of the mesh, and can be partitioned over the same axes only:\n"
             + "\n".join(lines)
             + "\nReshard one of them: xpr.sharding.reshard(x, P(...))."
         )

@@ -76,8 +76,9 @@ def register_pytree_node_serialization(
         entry = optree.register_pytree_node.get(nodetype, namespace=NAMESPACE)  # type: ignore[attr-defined]
         if entry is None or optree.is_namedtuple_class(nodetype):
             raise ValueError(
-                f"If `from_children` is not present, you must call tree_util.register_pytree_node for {nodetype} "
-                "first; for a class of namedtuples, export.register_namedtuple_serialization does all."
+                f"If `from_children` is not present, it is that of the registered pytree node, and {nodetype} is none: "
+                "you must call tree_util.register_pytree_node first; for a class of namedtuples, "
+                "export.register_namedtuple_serialization does all."
             )
         from_children = entry.unflatten_func
     codec = Codec(serialized_name, nodetype, serialize_auxdata, deserialize_auxdata, from_children)

@@ -256,7 +256,7 @@ class Array(metaclass=_OfArrays):
         """
         if type(self.aval.dtype) is KeyType:  # type: ignore[comparison-overlap]  # the one dtype that is not NumPy's
             raise TypeError(
-                "A JAX array with PRNGKey dtype cannot be converted to a NumPy array, nor be read by Python: it is of "
+                "An array of random keys cannot be converted to a NumPy array, nor be read by Python: it is of "
                 f"type {self.aval.str_short()}. xpr.random.key_data(keys) gives the words of keys, as an array of "
                 "uint32."
             )
@@ -284,7 +284,9 @@ class Array(metaclass=_OfArrays):
     @property
     def __numpy_dtype__(self) -> np.dtype:  # NumPy asks for it where an array is given for a dtype
         warnings.warn(
-            "Implicit conversion of an array to a dtype is deprecated: give x.dtype.", DeprecationWarning, stacklevel=2
+            "Implicit conversion of an array to a dtype will be an error: give x.dtype.",
+            DeprecationWarning,
+            stacklevel=2,
         )
         return self.aval.dtype
 
@@ -368,8 +370,8 @@ _WITHOUT_BUFFERS = dtypes.NUMBERS - _WITH_BUFFERS
 @cache
 def _no_buffer(dtype: np.dtype) -> str:
     return (
-        f"Buffers of type {dtypes.short_name(dtype).upper()} are not supported by the Python buffer protocol, which "
-        "has no format for it. Take np.asarray(x), or a view of it with another dtype."
+        f"The Python buffer protocol has no format for {dtype.name}, so that this array gives no buffer. Take "
+        "np.asarray(x), or a view of it with another dtype."
     )
 
 

@@ -259,8 +259,7 @@ class NamedSharding(Sharding):
         if len(self.spec) > len(shape):
             of_scalars = " For scalars the PartitionSpec should be P()." * (not shape)
             raise ValueError(
-                f"{message}: Sharding {self!r} is only valid for values of rank at least {len(self.spec)}, but was "
-                f"applied to a value of rank {len(shape)}.{of_scalars}"
+                f"{message}: the spec has {len(self.spec)} elements, and the array {len(shape)} axes.{of_scalars}"
             )
         for axis, (size, count, part) in enumerate(zip(shape, self.cuts(len(shape)), self.spec)):
             if size % count:

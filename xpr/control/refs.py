@@ -145,11 +145,11 @@ def check_aliases(
             how = (
                 f"appeared at both {name[found[id(x)]]} and {name[i]}"
                 if id(x) in found
-                else f"was both closed over and passed as the argument {name[i]}"
+                else f"was closed over and passed as the argument {name[i]}"
             )
             raise RefError(
-                f"{what}: only one reference to a mutable array may be passed as an argument to a function, and for "
-                f"{what} a Ref of type {kind} {how} of {describe_function(fun)}.\n"
+                f"{what}: only one reference to a mutable array can be passed or closed over, and for {what} a Ref of "
+                f"type {kind} {how} of {describe_function(fun)}.\n"
                 "Pass it once, or pass what it holds: ref[...]."
             )
         found[id(x)] = i

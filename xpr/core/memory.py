@@ -49,7 +49,7 @@ def checked_kind(kind: str | None, device: str) -> str:
         if not device:
             raise ValueError(f"Got invalid memory kind: {kind}. The kinds are: {', '.join(MEMORY_KINDS)}.")
         raise ValueError(
-            f"Could not find memory addressable by device {device}. Device {device} can address the following memory "
-            f"kinds: {', '.join(MEMORY_KINDS)}. Got memory kind: {kind}."
+            f"Could not find memory addressable by device {device}: its kinds are {', '.join(MEMORY_KINDS)}, and "
+            f"{kind!r} was asked for."
         )
     return kind

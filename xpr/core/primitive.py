@@ -493,9 +493,8 @@ def memory_types(primitive: Primitive, avals: Sequence[ShapedArray], outs: list[
         return outs
     if len(spaces) > 1:
         raise ValueError(
-            f"{primitive.name} of {types_of(avals)}: memory_space of all inputs passed to `{primitive.name}` must be "
-            "the same, and the operands are in different memories. Move one first: xpr.device_put(x, "
-            "xpr.memory.Space.Device)."
+            f"{primitive.name} of {types_of(avals)}: memory_space of all inputs, unless they are scalars, must be the "
+            "same. Move one first: xpr.device_put(x, xpr.memory.Space.Device)."
         )
     return [out.in_memory(arrays[0].memory_space) for out in outs]
 

@@ -188,9 +188,7 @@ def _with_sums(parts: tuple[Any, ...], unreduced: Any, reduced: Any) -> Partitio
     """
     for name, axes in (("unreduced", unreduced), ("reduced", reduced)):
         if type(axes) not in _SETS:
-            raise TypeError(
-                f"{name} argument of PartitionSpec should be of type `frozenset` or `set`. Got type {axes!r}."
-            )
+            raise TypeError(f"PartitionSpec: {name} must be a set or frozenset of axes of the mesh, and is {axes!r}.")
         if None in axes:
             raise ValueError(f"{name} cannot contain None: its elements are axes of the mesh. Got {set(axes)!r}.")
         for part in parts:
@@ -201,8 +199,7 @@ def _with_sums(parts: tuple[Any, ...], unreduced: Any, reduced: Any) -> Partitio
                 )
     if unreduced & reduced:
         raise ValueError(
-            "`unreduced` and `reduced` argument to PartitionSpec cannot overlap. "
-            f"Got unreduced: {set(unreduced)!r} and reduced: {set(reduced)!r}."
+            f"PartitionSpec: `unreduced` and `reduced` cannot overlap, and are {set(unreduced)!r} and {set(reduced)!r}."
         )
     spec = tuple.__new__(SpecWithSums, parts)
     spec.unreduced, spec.reduced = frozenset(unreduced), frozenset(reduced)
@@ -252,6 +249,6 @@ def _check_sums(mesh: AbstractMesh, spec: PartitionSpec) -> None:
                 raise ValueError(f"{name} axes of {spec!r} not found in mesh: {axis!r} is no axis of {mesh!r}.")
             if mesh.axis_types[mesh.axis_names.index(axis)] is not AxisType.Explicit:
                 raise ValueError(
-                    f"{name} axes can only refer to mesh axes that are of type `Explicit`, and {axis!r} of {spec!r} is "
-                    f"not in {mesh}. The compiler decides where sums over Auto axes are done."
+                    f"{name} axes can only refer to mesh axes of type `Explicit`, and {axis!r} of {spec!r} is not one "
+                    f"in {mesh}. The compiler decides where sums over Auto axes are done."
                 )

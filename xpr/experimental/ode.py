@@ -268,10 +268,12 @@ def _check_arguments(t: Any, args: Any) -> None:
             aval_of(x)
         except TypeError as error:
             raise TypeError(
-                f"The contents of odeint *args must be arrays or scalars, but got {x!r}. Let func close over it."
+                f"odeint: *args must be arrays or scalars, and one is {x!r}. Let func close over it."
             ) from error
     aval = aval_of(jnp.asarray(t))
     if aval.dtype not in dtypes.FLOATS:
-        raise TypeError(f"odeint: t must be an array of floats, but got {aval.str_short()}.")
+        raise TypeError(
+            f"odeint: t must be an array of floats, and is {aval.str_short()}. Convert it with .astype(float)."
+        )
     if len(aval.shape) != 1 or not aval.shape[0]:
         raise ValueError(f"odeint: t must be a vector of at least one time, and is {aval.str_short()}.")

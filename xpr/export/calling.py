@@ -47,8 +47,7 @@ def call_exported(exported: Exported, args: Sequence[Any], kwargs: dict[str, Any
     if in_tree != exported.in_tree:
         lines = tree.differences(exported.in_tree, in_tree, name="(args, kwargs)")
         raise TreeMismatch(
-            f"{exported.fun_name}: The invocation args and kwargs must have the same pytree structure as those of its "
-            "export:\n" + "\n".join(lines)
+            f"{exported.fun_name} was exported for args and kwargs of another pytree structure:\n" + "\n".join(lines)
         )
 
     return tree.unflatten(exported.out_tree, call_exported_p.bind(*leaves, exported=exported))
@@ -151,9 +150,8 @@ def _check_devices(b: Builder, exported: Exported) -> None:
     number = 1 if b.module.mesh is None else b.module.mesh.size
     if exported.nr_devices not in (1, number):
         raise ValueError(
-            f"Function {exported.fun_name} was exported for {exported.nr_devices} devices and is called in a context "
-            f"with {number} devices. Put its arguments on a mesh of {exported.nr_devices}, see "
-            "Exported.in_shardings_jax(mesh)."
+            f"{exported.fun_name} was exported for {exported.nr_devices} devices, and is called on {number}. Put its "
+            f"arguments on a mesh of {exported.nr_devices}, see Exported.in_shardings_jax(mesh)."
         )
 
 

@@ -76,9 +76,7 @@ def export(
     if str(getattr(fun_jit, "__module__", "")).startswith("xpr.") and not isinstance(fun_jit, JitFunction):
         fun_jit = jit(fun_jit)
     if not isinstance(getattr(fun_jit, "jitted", fun_jit), JitFunction):
-        raise ValueError(
-            f"export: Function to be exported must be the result of `jit`, and is {describe(fun_jit)}. Give jit(f)."
-        )
+        raise ValueError(f"export: takes a function that `jit` returned, and got {describe(fun_jit)}. Give jit(f).")
     chosen = None if platforms is None else portable.checked_platforms(platforms)
 
     def do_export(*args: Any, **kwargs: Any) -> Exported:
@@ -176,8 +174,8 @@ def _checked_version(version: int) -> int:
     if _LOWEST <= version <= _HIGHEST:
         return version
     raise ValueError(
-        f"The requested export calling convention version {version} is outside the range of supported versions, "
-        f"{_LOWEST} to {_HIGHEST}. Change the setting export_calling_convention_version."
+        f"export: calling convention version {version} was asked for, and those from {_LOWEST} to {_HIGHEST} are "
+        "supported. Change the setting export_calling_convention_version."
     )
 
 

@@ -226,7 +226,8 @@ def _stack(shape: tuple[int, ...], core: Core, sizes: dict[str, int]) -> tuple[i
     """The axes of an argument before its core axes, whose sizes are recorded in `sizes`, or checked."""
     if len(shape) < len(core):
         raise ValueError(
-            f"vectorize: an input with shape {shape} does not have enough dimensions for ({','.join(core)})."
+            f"vectorize: an input with shape {shape} does not have enough dimensions: its core axes are "
+            f"({','.join(core)})."
         )
     cut = len(shape) - len(core)
     _bind_core_sizes(shape[cut:], core, sizes)

@@ -171,8 +171,8 @@ def _ragged_axis(numbers: RaggedDotDimensionNumbers, lhs: ShapedArray) -> int:
     axes = tuple(numbers.lhs_ragged_dimensions)
     if len(axes) == 1 and not 0 <= axes[0] < lhs.ndim:
         raise TypeError(
-            "ragged_dot_general requires lhs ragged dimension numbers to be nonnegative and less than the number of "
-            f"axes of the lhs: lhs_ragged_dimensions is {axes}, and the left operand {lhs.str_short()}."
+            f"ragged_dot_general: lhs_ragged_dimensions is {axes}, which is no axis of the left operand, "
+            f"{lhs.str_short()}."
         )
     if len(axes) != 1:
         raise TypeError(
@@ -187,26 +187,25 @@ def _check_groups(groups: Axes, free: bool, rhs: ShapedArray, sizes: ShapedArray
         raise ArgumentError(f"ragged_dot_general: group sizes are integers [g] or [..., g], not {sizes.str_short()}.")
     if not free and groups:
         raise TypeError(
-            "ragged_dot_general requires zero group dimensions in the rhs when lhs ragged dimension is contracting or "
-            f"batch, since the ragged axis itself tells the groups apart: rhs_group_dimensions={groups}."
+            "ragged_dot_general: where the lhs ragged dimension is contracting or batch, it tells the groups apart "
+            f"itself, and the rhs has no group dimensions: rhs_group_dimensions={groups}."
         )
     if not free:
         return
     if len(groups) != 1 or not 0 <= groups[0] < rhs.ndim:
         raise TypeError(
-            "ragged_dot_general requires exactly one rhs group dimension when lhs ragged dimension is noncontracting, "
-            f"the axis of {rhs.str_short()} that numbers the groups: rhs_group_dimensions={groups}."
+            "ragged_dot_general requires exactly one rhs group dimension, the axis of "
+            f"{rhs.str_short()} that numbers the groups: rhs_group_dimensions={groups}."
         )
     if groups[0] in used:
         raise TypeError(
-            "ragged_dot_general requires rhs group dimension numbers to be distinct from contracting and batch "
-            f"dimensions: rhs_group_dimensions={groups}, and {used} of {rhs.str_short()} are contracted or batched."
+            "ragged_dot_general: an rhs group dimension is distinct from contracting and batch dimensions: "
+            f"rhs_group_dimensions={groups}, and {used} of {rhs.str_short()} are contracted or batched."
         )
     if rhs.shape[groups[0]] != sizes.shape[-1]:
         raise TypeError(
-            f"ragged_dot_general: expected rhs group dimension size to be {sizes.shape[-1]}, got "
-            f"{rhs.shape[groups[0]]}: axis {groups[0]} of {rhs.str_short()} numbers the groups, of which group_sizes "
-            f"has {sizes.shape[-1]}."
+            f"ragged_dot_general: the rhs group dimension size is {rhs.shape[groups[0]]}: axis {groups[0]} of "
+            f"{rhs.str_short()} numbers the groups, of which group_sizes has {sizes.shape[-1]}."
         )
 
 

@@ -162,17 +162,14 @@ def _broadcast_fault(ndim: int, target: int, dimensions: tuple[int, ...]) -> str
     if len(dimensions) != ndim:
         return "broadcast_dimensions must have length equal to operand ndim"
     if ndim > target:
-        return "target broadcast shape must have equal or higher rank to the operand shape"
+        return "shape has a lower rank than the operand"
     if not all(0 <= d < target for d in dimensions):
         return "broadcast_dimensions must be a subset of output dimensions"
     if len(set(dimensions)) != ndim:
         return "broadcast_dimensions must not contain duplicates"
     if list(dimensions) != sorted(dimensions):
         return "broadcast_dimensions must be strictly increasing"
-    return (
-        "operand dimension sizes must either be 1, or be equal to their corresponding dimensions in the target "
-        "broadcast shape"
-    )
+    return "operand dimension sizes must be 1, or those of the axes that broadcast_dimensions names"
 
 
 def _broadcast_reference(x: np.ndarray, *, shape: tuple[int, ...], broadcast_dimensions: tuple[int, ...]) -> Any:
@@ -279,7 +276,7 @@ def _size(n: Any) -> Any:
         if isinstance(n, Tracer):
             raise
         raise TypeError(
-            f"Shapes must be 1D sequences of concrete values of integer type, and {n!r} is none. Convert it with int()."
+            f"Shapes must be 1D sequences of concrete integers, and {n!r} is none. Convert it with int()."
         ) from error
 
 
@@ -509,7 +506,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
       dimensions: the axes.
 
     Returns:
-      An array of the same shape and dtype.
+      An array like `operand`.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.rev(jnp.arange(3), (0,))

@@ -167,10 +167,10 @@ def select(pred: Any, on_true: Any, on_false: Any) -> Any:
     Args:
       pred: booleans, a scalar or of the shape of the others.
       on_true: an array.
-      on_false: an array of the same shape and dtype.
+      on_false: an array of that shape and dtype.
 
     Returns:
-      An array of the same shape and dtype.
+      An array like these.
 
     >>> from xpr import lax
     >>> lax.select(True, 1.0, 2.0)

@@ -276,8 +276,8 @@ def categorical(
     count = math.prod(prefix)
     if count > categories:
         raise ValueError(
-            "random.categorical: Number of samples without replacement cannot exceed number of categories: "
-            f"{count} were asked for, and there are {categories}."
+            f"random.categorical: {count} samples were asked for without replacement, and there are {categories} "
+            "categories. Ask for fewer, or say replace=True."
         )
     return sharded(
         reshape(_distinct_categories(key, logits, axis=axis, count=count, mode=mode), shape),

@@ -120,9 +120,8 @@ def typed_keys(key: Any) -> Any:
 
 def _warn_legacy_key() -> None:
     text = (
-        f"Legacy uint32 key array passed as key to jax.random function, and legacy_prng_key is "
-        f'"{settings.legacy_prng_key}". Make keys with xpr.random.key(seed), or turn this one into such a key with '
-        "xpr.random.wrap_key_data."
+        f'Legacy uint32 key array passed as key, and legacy_prng_key is "{settings.legacy_prng_key}". Make keys with '
+        "xpr.random.key(seed), or turn this one into such a key with xpr.random.wrap_key_data."
     )
     if settings.legacy_prng_key == "error":
         raise ValueError(text)

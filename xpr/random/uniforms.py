@@ -254,7 +254,7 @@ def rademacher(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: An
     Args:
       key: a random key.
       shape: the shape of the result.
-      dtype: the dtype of the result; None for the default integer dtype.
+      dtype: its dtype; None for the default integer dtype.
       out_sharding: a sharding for the result; None for the compiler's choice.
 
     Returns:

@@ -225,9 +225,7 @@ def _checks_of(eqn: JaxprEqn, errors: Errors) -> list[Check]:
     checks = []
     if eqn.primitive.hazard is not None and _KINDS[eqn.primitive.hazard[0]] in errors:
         if eqn.primitive.hazard[0] == INDEX:
-            checks.append(
-                Check(OOBError, "an index", _index_message(eqn.invars[0].aval.shape), (CODE, CODE), eqn.source)
-            )
+            checks.append(Check(OOBError, "an index", _index_message(eqn.invars[0].aval), (CODE, CODE), eqn.source))
         else:
             checks.append(Check(DivisionByZeroError, "a division", lambda _: "division by zero", (), eqn.source))
     if NaNError in errors and any(v.aval.dtype in INEXACT for v in eqn.outvars):
@@ -238,12 +236,12 @@ def _checks_of(eqn: JaxprEqn, errors: Errors) -> list[Check]:
     return checks
 
 
-def _index_message(shape: tuple[int, ...]) -> Callable[[Sequence[Any]], str]:
+def _index_message(aval: ShapedArray) -> Callable[[Sequence[Any]], str]:
     def message(payload: Sequence[Any]) -> str:
         index, axis = (int(x) for x in payload)
         return (
-            f"out-of-bounds indexing for array of shape {shape}: index {index} is out of bounds for axis {axis} with "
-            f"size {shape[axis]}."
+            f"out-of-bounds indexing of {aval.str_short()}: index {index} is out of bounds for axis {axis} with size "
+            f"{aval.shape[axis]}."
         )
 
     return message
@@ -410,7 +408,7 @@ def checkify(f: Callable[..., Any], errors: Errors = user_checks) -> Callable[..
     >>> f = checkify.checkify(lambda x, i: x[i], errors=checkify.index_checks)
     >>> error, out = xpr.jit(f)(jnp.arange(3), 5)
     >>> print(error.get().split(" (<")[0])
-    out-of-bounds indexing for array of shape (3,): index 5 is out of bounds for axis 0 with size 3.
+    out-of-bounds indexing of i32[3]: index 5 is out of bounds for axis 0 with size 3.
     """
     check_function(f, "checkify")
     kinds = frozenset(errors)

@@ -257,9 +257,8 @@ def _flat_rule(call: FlatCall, symbolic_zeros: bool) -> FlatFun:
             call.out_tree = out_tree
         elif out_tree != call.out_tree:
             what = (
-                f"Custom VJP fwd rule {function_name(user_fwd)} for function {call.name} must produce a pair of a "
-                "result and residuals, and the result have the function's structure. It is "
-                f"{describe_function(user_fwd)}"
+                f"Custom VJP fwd rule {function_name(user_fwd)} must produce a pair of a result and residuals, the "
+                f"result with the structure of that of {call.name}. It is {describe_function(user_fwd)}"
             )
             tree.check_same_structure(call.out_tree, out_tree, what)
         numbers = [x if type(x) in PYTHON_SCALARS else None for x in residuals]
@@ -335,9 +334,9 @@ def _checked_ct(ct: Any, expected: ShapedArray, bwd: Callable[..., Any], number:
     kinds = [next((kind for kind in (FLOATS, COMPLEX) if a.dtype in kind), a.dtype) for a in (have, expected)]
     if have.shape != expected.shape or kinds[0] != kinds[1]:
         raise ArgumentError(
-            f"Custom VJP bwd rule {describe_function(bwd)}: at output[{number}] the bwd rule produced an output of "
-            f"type {have.str_short()}, for an argument of type {expected.str_short()}. Consider "
-            "just returning a None here if the cotangent is zero."
+            f"Custom VJP bwd rule {describe_function(bwd)}: output[{number}] is of type {have.str_short()}, and the "
+            f"cotangent of that argument is of type {expected.str_short()}. Return an array of this type; for zeros: "
+            "Consider just returning a None here."
         )
     if type(ct) is Zero:
         return Zero(expected)

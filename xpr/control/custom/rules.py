@@ -268,9 +268,8 @@ class CustomFunction:
         if bound.kwargs:
             raise TypeError(
                 f"The input arguments to the {type(self).__name__}-decorated function {describe_function(self.fun)} "
-                "don't fit its rule:\nThe following keyword arguments could not be resolved to positions: "
-                f"{', '.join(bound.kwargs)}. They are keyword-only, and the rule has no place for them. Make them "
-                "positional."
+                f"don't fit its rule, which takes arguments by position:\n{', '.join(bound.kwargs)} can be passed by "
+                "keyword only. Make them positional, or let the function close over them."
             )
         bound.apply_defaults()
         return bound.args

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from xpr.control.groups import split_list
-from xpr.core.avals import ShapedArray
+from xpr.core.avals import ShapedArray, types_of
 
 BATCHING = "…"  # in a rule's text: any number of leading axes, `...`
 _FACTOR = re.compile(r"[^\W\d_]\w*\Z")
@@ -37,7 +37,7 @@ class CompoundFactor(tuple):
 
     def __new__(cls, *factors: str) -> CompoundFactor:
         if len(factors) < 2:
-            raise ValueError(f"A compound factor should contain at least two factors, and has {factors}.")
+            raise ValueError(f"A compound factor is a product of two factors or more, and this one has {factors}.")
         for factor in factors:
             _check_factor(factor)
         return super().__new__(cls, factors)
@@ -62,7 +62,10 @@ class ArrayMapping(tuple):
         for i, factor in enumerate(dim_mappings):
             if isinstance(factor, str) and _LEADING.match(factor):
                 if i:
-                    raise ValueError("Ellipsis can only be used at the beginning: it stands for leading axes.")
+                    raise ValueError(
+                        f"{BATCHING} stands for leading axes, so that it comes first, and it is at position {i} of "
+                        f"{dim_mappings}."
+                    )
             elif not isinstance(factor, CompoundFactor):
                 _check_factor(factor)
         return super().__new__(cls, dim_mappings)
@@ -70,9 +73,7 @@ class ArrayMapping(tuple):
 
 def _check_factor(factor: Any) -> None:
     if not isinstance(factor, str) or not _FACTOR.match(factor):
-        raise ValueError(
-            f"Factor names have to start with a letter and go on with letters, digits and _, and one is {factor!r}."
-        )
+        raise ValueError(f"The name of a factor is a letter, then letters, digits and _, and this one is {factor!r}.")
 
 
 class SdyShardingRule:
@@ -123,11 +124,11 @@ class SdyShardingRule:
         }
         for factor in self.factor_sizes:
             if factor not in whole | parts:
-                raise ValueError(f"Factor {factor} is not used in the rule, but its size is provided.")
+                raise ValueError(f"Factor {factor} is not used by an axis, and its size is given. Leave it out.")
             if factor in whole:
-                raise ValueError(f"Factor {factor} represents a whole dimension, whose size is known: do not give it.")
+                raise ValueError(f"Factor {factor} is a whole axis, whose size is known: do not give it.")
         for factor in sorted(parts - whole - set(self.factor_sizes)):
-            raise ValueError(f"Factor {factor} is only used in compound factors: its size is needed, as {factor}=2.")
+            raise ValueError(f"Factor {factor} occurs in compound factors alone: its size is needed, as {factor}=2.")
 
     def _check_kinds(self) -> None:
         used = {f for mapping in self.mappings for each in mapping for f in ([each] if isinstance(each, str) else each)}
@@ -138,7 +139,7 @@ class SdyShardingRule:
                 raise ValueError(f"{kind} must be a tuple of factors, and is {factors!r}.")
             for factor in factors:
                 if factor not in used:
-                    raise ValueError(f"Factor {factor} in {kind} is not used in the rule.")
+                    raise ValueError(f"Factor {factor} in {kind} is not used by an axis. Leave it out.")
                 if factor in seen:
                     raise ValueError(
                         f"Factor {factor} is in {seen[factor]} and in {kind}: it can be of one kind alone."
@@ -222,7 +223,10 @@ def rule_text(rule: SdyShardingRule, in_avals: Sequence[ShapedArray], out_avals:
         ("results", rule.result_mappings, out_avals),
     ):
         if len(mappings) != len(avals):
-            raise ValueError(f"Sharding rule has {len(mappings)} {what}, but the operation has {len(avals)} {what}.")
+            raise ValueError(
+                f"Sharding rule for {len(mappings)} {what}, of an operation with {len(avals)}: {rule!r} for "
+                f"({types_of(avals)})."
+            )
     arrays = [_axes(mapping, aval) for mapping, aval in zip(rule.mappings, (*in_avals, *out_avals))]
     sizes = _sizes(rule, arrays)
     symbols = {factor: chr(ord("i") + i) if i < 18 else f"z_{i - 17}" for i, factor in enumerate(sizes)}

@@ -21,25 +21,24 @@ def check_gather(
     """Raises TypeError where dimension numbers and window sizes don't fit an operand and indices."""
     if len(sizes) != operand.ndim:
         raise TypeError(
-            f"gather: Gather op must have one slice size for every input dimension: slice_sizes is {tuple(sizes)}, and "
-            f"the operand {operand.str_short()}."
+            f"gather: slice_sizes must have a size for each axis of the operand, and is {tuple(sizes)} for an operand "
+            f"{operand.str_short()}."
         )
     check_numbers("gather", numbers, operand, indices, len(numbers.offset_dims) + indices.ndim - 1)
     for axis, size in enumerate(sizes):
         if not 0 <= size <= operand.shape[axis]:
             raise TypeError(
-                f"gather: Slice size at index {axis} in gather op is out of range: {size}, for an operand "
-                f"{operand.str_short()}."
+                f"gather: Slice size {size} at index {axis} is out of range, for an operand {operand.str_short()}."
             )
-    for what, axes, allowed in (
-        ("can only collapse slice dims with bound 1", numbers.collapsed_slice_dims, (1,)),
-        ("can only have operand batching dims with bound 0/1", numbers.operand_batching_dims, (0, 1)),
+    for rule, axes, allowed in (
+        ("1 along collapsed_slice_dims", numbers.collapsed_slice_dims, (1,)),
+        ("0 or 1 along operand_batching_dims", numbers.operand_batching_dims, (0, 1)),
     ):
         for position, axis in enumerate(axes):
             if sizes[axis] not in allowed:
                 raise TypeError(
-                    f"gather: Gather op {what}, but bound is {sizes[axis]} for index {axis} at position {position}. "
-                    f"slice_sizes is {tuple(sizes)}, for an operand {operand.str_short()}."
+                    f"gather: slice sizes must be {rule}, and that of axis {axis}, at position {position}, is "
+                    f"{sizes[axis]}: slice_sizes is {tuple(sizes)}, for an operand {operand.str_short()}."
                 )
 
 
@@ -102,12 +101,12 @@ def _fault_of_fields(op: str, numbers: DimensionNumbers, operand: int, indices: 
         if len(set(axes)) != len(axes):
             return f"{name} in {op.lower()} must not repeat an axis, and is {axes}"
         if name == names[4] and bound in axes:
-            return f"{op} cannot have the index vector dimension as a batching dimension: {name} is {axes}"
+            return f"{name} in {op.lower()} must not name the index vector dimension, {bound}, and is {axes}"
         if outside := [i for i, d in enumerate(axes) if not 0 <= d < bound]:
             if name == "offset_dims":
                 return (
-                    f"Offset dimension {outside[0]} in gather op is out of bounds; valid range is [0, {bound}), and "
-                    f"offset_dims is {axes}"
+                    f"offset_dims names axes of the result, and its element {outside[0]} is out of bounds; valid range "
+                    f"is [0, {bound}), and it is {axes}"
                 )
             kind = "mapping" if name == "scatter_dims_to_operand_dims" else "set"
             return f"Invalid {name} {kind} in {op.lower()}; valid range is [0, {bound}), and it is {axes}"
@@ -123,17 +122,14 @@ def _fault_of_sizes(op: str, numbers: DimensionNumbers, operand: ShapedArray, in
     names, size = numbers._fields, indices.shape[-1]
     if len(mapped) != size:
         return (
-            f"{op} has {len(mapped)} elements in {names[2]} and the bound of dimension index_vector_dim="
-            f"{indices.ndim - 1} of indices is {size}. These two numbers must be equal: {names[2]} is {mapped}"
+            f"{op} has {len(mapped)} elements in {names[2]}, which is {mapped}, and index vectors of {size} numbers, "
+            f"along axis {indices.ndim - 1} of the indices: there must be as many elements as numbers"
         )
     if len(batching) != len(indices_batching):
         return f"{op} requires equal numbers of {names[3]} and {names[4]}, which are {batching} and {indices_batching}"
     sizes, others = [operand.shape[d] for d in batching], [indices.shape[d] for d in indices_batching]
     if sizes != others:
-        return (
-            f"{op} requires operand batching dimensions and indices batching dimensions to have the same shape: "
-            f"{names[3]} have {sizes}, and {names[4]} {others}"
-        )
+        return f"{op} requires batching dimensions of the same sizes: {names[3]} have {sizes}, and {names[4]} {others}"
     window = len(offset) + len(collapsed) + len(batching)
     if window == operand.ndim:
         return ""
@@ -143,4 +139,4 @@ def _fault_of_sizes(op: str, numbers: DimensionNumbers, operand: ShapedArray, in
             "each axis of the operand of a gather op must be one of the offset, collapsed or batching dimensions: "
             f"{whole}"
         )
-    return f"Scatter op has window of size {window}; doesn't match operand of rank {operand.ndim}. {whole}"
+    return f"Scatter op has a window of rank {window} for an operand of rank {operand.ndim}. {whole}"

@@ -257,7 +257,7 @@ def poch(z: Any, m: Any) -> Any:
 
 
 def comb(N: Any, k: Any, *, repetition: bool = False) -> Any:
-    """The number of combinations of N things taken k at a time, elementwise.
+    """The number of ways to choose k of N things, N! / (k! (N - k)!), elementwise.
 
     Args:
       N: array of real numbers.
