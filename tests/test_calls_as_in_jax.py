@@ -252,7 +252,7 @@ def test_objects_with_an_array_index_and_are_results():
         (lambda: lax.expand_dims(jnp.ones(2), (5,)), ValueError, "axis 5 is out of bounds"),
         (lambda: lax.squeeze(jnp.ones((2, 1)), (4,)), ValueError, "axis 4 is out of bounds"),
         (lambda: lax.approx_max_k(1.0, 1), ValueError, "axis -1 is out of bounds"),
-        (lambda: lax.full(2.5, 1.0), TypeError, "of concrete integers, and 2.5"),
+        (lambda: lax.full(2.5, 1.0), TypeError, "concrete values of integer type, and 2.5"),
         (lambda: lax.full(-1, 1.0), TypeError, "no negative sizes"),
         (lambda: jnp.zeros(-1), ValueError, "no negative sizes"),
         (lambda: lax.reduce_window(jnp.arange(3), 0.5, lax.add, (2,), (1,)), TypeError, "initial value for i32.3."),

@@ -164,7 +164,7 @@ def test_disabled_checks_are_values():
 
 
 def test_what_can_not_be_exported():
-    with pytest.raises(ValueError, match="takes a function that `jit` returned, and got <function"):
+    with pytest.raises(ValueError, match="Function to be exported must be the result of `jit`, and it is <function"):
         export.export(lambda x: x)
     with pytest.raises(NotImplementedError, match="<lambda> calls Python functions"):
         export.export(xpr.jit(lambda x: xpr.debug.print("{}", x)))(1.0)
@@ -184,7 +184,8 @@ def test_targets_that_may_change_are_refused():
 
 def test_wrong_arguments(exported):
     with pytest.raises(
-        TreeMismatch, match=r"layer was exported for .* another pytree structure:\n.*\['k'\]   expected a leaf"
+        TreeMismatch,
+        match=r"have the same pytree structure, that for which layer was exported:\n.*\['k'\]   expected a leaf",
     ):
         exported.call({"w": W}, X)
     with pytest.raises(ValueError, match=r"args\[1\] +exported with f32\[2,4\] +called with f32\[4,2\]"):

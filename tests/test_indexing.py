@@ -468,7 +468,7 @@ SCATTER = dict(update_window_dims=(1,), inserted_window_dims=(0,), scatter_dims_
     [
         (
             dict(offset_dims=(2,)),
-            r"offset_dims names .* element 0 is out of bounds; valid range is \[0, 2\), .* \(2,\)",
+            r"Offset dimension 0 in gather op is out of bounds: offset_dims names .* range is \[0, 2\), .* \(2,\)",
         ),
         (dict(start_index_map=(2,)), r"Invalid start_index_map set in gather op; valid range is \[0, 2\), and it is"),
         (dict(collapsed_slice_dims=(0, 0)), r"collapsed_slice_dims in gather op must not repeat an axis"),
@@ -507,8 +507,8 @@ def test_faults_of_dimension_numbers_name_the_field(numbers, message):
 @pytest.mark.parametrize(
     "sizes, message",
     [
-        ((1,), r"slice_sizes must have a size for each axis .*, and is \(1,\) for an operand f32\[3,4\]"),
-        ((1, 5), r"Slice size 5 at index 1 is out of range, for an operand f32\[3,4\]"),
+        ((1,), r"must have one slice size for every input dimension, .* is \(1,\) for an operand f32\[3,4\]"),
+        ((1, 5), r"Slice size at index 1 in gather op is out of range: .* is \(1, 5\), for an operand f32\[3,4\]"),
         ((2, 4), r"must be 1 along collapsed_slice_dims, and that of axis 0, at position 0, is 2: .* \(2, 4\)"),
     ],
 )
@@ -547,7 +547,7 @@ def test_faults_of_scatters_dimension_numbers():
     )
     with pytest.raises(TypeError, match=r"Invalid scatter_dims_to_operand_dims mapping in scatter op; valid range is"):
         scatter(scatter_dims_to_operand_dims=(5,))
-    with pytest.raises(TypeError, match="Scatter op has a window of rank 1 for an operand of rank 2. update_win"):
+    with pytest.raises(TypeError, match="Scatter op has window of size 1; doesn't match operand of rank 2. update_win"):
         scatter(inserted_window_dims=())
     with pytest.raises(TypeError, match="must be 0 or 1 along operand_batching_dims, and that of axis 0, .* is 2"):
         numbers = lax.GatherDimensionNumbers((1,), (), (1,), (0,), (0,))
@@ -577,12 +577,12 @@ def test_dimension_numbers_print_as_they_are_made():
         (
             lambda x: x[[0, 1]],
             TypeError,
-            "Using a non-tuple sequence for multidimensional indexing is ambiguous: a list",
+            "Using a non-tuple sequence for multidimensional indexing is not allowed: a list could",
         ),
         (lambda x: x.at[[0, 1]].set(1.0), TypeError, r"x\[jnp.array\(\[0, 2\]\)\]"),
-        (lambda x: x[1.0], TypeError, "1.0 of type builtins.float"),
-        (lambda x: x["a"], TypeError, "'a' of type builtins.str"),
-        (lambda x: x[jnp.array([1.0])], TypeError, r"f32\[1\].*astype\(int\)"),
+        (lambda x: x[1.0], TypeError, "boolean type, got indexer with type float at position 0: 1.0. An index"),
+        (lambda x: x[0, "a"], TypeError, "boolean type, got indexer with type str at position 1: 'a'. An index"),
+        (lambda x: x[jnp.array([1.0])], TypeError, r"indexer with type f32\[1\] at position 0.*astype\(int\)"),
         (
             lambda x: x[jnp.array([True])],
             IndexError,

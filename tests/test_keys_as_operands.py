@@ -241,7 +241,7 @@ K, A = random.split(random.key(0), 4), random.key(1)
         (lambda: A.item(), TypeError, "key_data"),
         (lambda: np.from_dlpack(A), TypeError, "key_data"),
         (lambda: jnp.stack([K, A]), ValueError, "all shapes must be equal"),
-        (lambda: xpr.vmap(lambda x: x)(A), ValueError, r"over axis 0, which argument x of .*, of type key<fry>\[\]"),
+        (lambda: xpr.vmap(lambda x: x)(A), ValueError, r"along axis 0, which argument x of .*, of type key<fry>\[\]"),
         (
             lambda: xpr.vmap(lambda x: x, in_axes=1)(K),
             ValueError,

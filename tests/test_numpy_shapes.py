@@ -242,7 +242,7 @@ ERRORS = [
     ("jnp.reshape(i, (2, -1))", TypeError, r"i32\[5\] has 5 elements"),
     ("jnp.reshape(i, (-1, -1))", TypeError, "one size at most may be -1"),
     ("jnp.reshape(i, (6,))", TypeError, "5 elements"),
-    ("jnp.reshape(i, 5.0)", TypeError, "of concrete integers, and 5.0 is none"),
+    ("jnp.reshape(i, 5.0)", TypeError, "concrete values of integer type, and 5.0 is none"),
     ("jnp.reshape([1, 2], (2,))", TypeError, "jnp.array"),
     ('jnp.reshape(i, 5, order="A")', NotImplementedError, "memory order"),
     ("i.reshape()", TypeError, "elements"),

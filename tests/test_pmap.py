@@ -75,10 +75,18 @@ def test_disable_jit_maps_side_by_side():
     ("call", "error", "message"),
     [
         (lambda: xpr.pmap(3), TypeError, "pmap: Expected a callable value, and got 3 of type int"),
-        (lambda: xpr.pmap(jnp.sin)(1.0), ValueError, "pmap was requested to map its argument over axis 0"),
-        (lambda: xpr.pmap(jnp.add)(jnp.ones(1), jnp.ones(2)), ValueError, "pmap got inconsistent sizes for array axes"),
+        (lambda: xpr.pmap(jnp.sin)(1.0), ValueError, "pmap was requested to map its argument along axis 0"),
+        (
+            lambda: xpr.pmap(jnp.add)(jnp.ones(1), jnp.ones(2)),
+            ValueError,
+            "pmap got inconsistent sizes for array axes to be mapped:\n",
+        ),
         (lambda: xpr.pmap(jnp.sin, out_axes=2)(jnp.ones((1, 2))) , ValueError, "pmap: out_axes=2 is out of range"),
-        (lambda: xpr.pmap(jnp.sin, in_axes=None)(jnp.ones(1)), ValueError, "pmap requires at least one argument"),
+        (
+            lambda: xpr.pmap(jnp.sin, in_axes=None)(jnp.ones(1)),
+            ValueError,
+            "pmap requires at least one argument with a mapped axis, and sin has none, so that the number of rows",
+        ),
     ],
 )  # fmt: skip
 def test_messages(call, error, message):

@@ -422,8 +422,8 @@ def test_flatten_prefix_names_the_path():
     assert (
         message
         == """\
-in_axes specification must be a tree prefix: it has the containers of the value, down to leaves that hold for all \
-that is below.
+in_axes specification must be a tree prefix of the corresponding value; it has the same containers, down to leaves \
+that hold for all that is below.
 Mismatch details (3 found):
   in_axes[1]['c']   is not in the tree (a leaf (int))
   in_axes[1]['b']   is missing: the tree has a leaf there

@@ -549,8 +549,8 @@ def _flatten_prefix(
         for path, left, right in compare((), prefix, treedef.spec, open_prefix, open_def, prefix=True)
     ]
     head = (
-        f"{verb}{' ' if verb else ''}{what} specification must be a tree prefix: it has the containers of the value, "
-        "down to leaves that hold for all that is below.\n"
+        f"{verb}{' ' if verb else ''}{what} specification must be a tree prefix of the corresponding value; it has "
+        "the same containers, down to leaves that hold for all that is below.\n"
         f"Mismatch details ({len(lines)} found):"
     )
     raise TreeMismatch("\n".join([head, *lines]))

@@ -372,8 +372,8 @@ def _gradients(
 
 
 _NOT_HOLOMORPHIC = (
-    "{} with holomorphic=True requires complex inputs, and an argument is {}. Make it complex, or leave out "
-    "holomorphic=True."
+    "{} with holomorphic=True requires inputs with complex dtype, but got {}: an argument is {}. Make it complex, or "
+    "leave out holomorphic=True."
 )
 
 
@@ -382,7 +382,7 @@ def _check_input(x: Any, holomorphic: bool, allow_int: bool, who: str) -> None:
         raise RefError(_NO_TANGENT.format(who, x.aval.str_short()))
     dtype = aval_of(x).dtype
     if holomorphic and dtype not in dtypes.COMPLEX:
-        raise TypeError(_NOT_HOLOMORPHIC.format(who, aval_of(x).str_short()))
+        raise TypeError(_NOT_HOLOMORPHIC.format(who, dtype, aval_of(x).str_short()))
     if dtype in dtypes.INEXACT or (allow_int and (dtype in dtypes.INTEGERS or dtype == dtypes.bool_)):
         return
     raise TypeError(
@@ -617,7 +617,7 @@ def _check_jacobian_input(x: Any, holomorphic: bool, who: str) -> None:
     dtype = aval_of(x).dtype
     allowed = dtypes.COMPLEX if holomorphic else dtypes.FLOATS
     if dtype not in allowed and holomorphic:
-        raise TypeError(_NOT_HOLOMORPHIC.format(who, aval_of(x).str_short()))
+        raise TypeError(_NOT_HOLOMORPHIC.format(who, dtype, aval_of(x).str_short()))
     if dtype not in allowed:
         raise TypeError(
             f"{who} requires real-valued inputs, and an argument is {aval_of(x).str_short()}. Pass floats, "

@@ -125,8 +125,8 @@ def _part(value: Any, index: tuple[slice, ...], shard_shape: tuple[int, ...], dt
     part = array(value, None if dtype is None else requested_dtype(dtype))
     if part.aval.shape != shard_shape:
         raise ValueError(
-            f"make_array_from_callback: the part at {index} has shape {part.aval.shape}, and the shards have shape "
-            f"{shard_shape}."
+            f"make_array_from_callback: Expected shard shape {shard_shape} doesn't match the single device array shape "
+            f"{part.aval.shape}: that of the part at {index}."
         )
     return part
 

@@ -63,8 +63,8 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     aliases = tree.flatten_prefix(may_alias, structure, "may_alias", lambda x: x is None, "device_put")
     if any(d and a for d, a in zip(donated, aliases)):
         raise ValueError(
-            "device_put: may_alias and donate cannot be True for the same array: what is donated is deleted. Give one "
-            "of the two."
+            "device_put: may_alias and donate cannot be True at the same time, for one array: what is donated is "
+            "deleted. Give one of the two."
         )
     with transfer_guard.explicit("host-to-device", leaves):
         results = _put_all(x, leaves, targets)

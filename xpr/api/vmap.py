@@ -155,7 +155,7 @@ def input_dims(
         if not -ndim <= axis < ndim:
             name = argument_names(fun, args, kwargs)[i]
             raise ValueError(
-                f"{what} was requested to map its argument over axis {axis}, which argument {name} of "
+                f"{what} was requested to map its argument along axis {axis}, which argument {name} of "
                 f"{describe_function(fun)}, of type {aval_of(x).str_short()}, doesn't have. Use in_axes=None for what "
                 "is the same in all rows."
             )
@@ -192,7 +192,7 @@ def mapped_size(
         return sizes.pop()
     if not sizes:
         raise ValueError(
-            f"{what} requires at least one argument that is mapped, and none of {describe_function(fun)} is, so that "
+            f"{what} requires at least one argument with a mapped axis, and {describe_function(fun)} has none, so that "
             "the number of rows is unknown. Map one (an integer in in_axes), or say axis_size=n."
         )
     names = argument_names(fun, args, kwargs)
@@ -203,7 +203,7 @@ def mapped_size(
     ]
     last_line = [f"  axis_size={axis_size}"] if axis_size is not None else []
     raise ValueError(
-        f"{what} got inconsistent sizes for array axes:\n"
+        f"{what} got inconsistent sizes for array axes to be mapped:\n"
         + "\n".join(lines + last_line)
         + f"\nThese are arguments of {describe_function(fun)}. Map axes of one size, or give in_axes=None for "
         "arguments that are the same in all rows."

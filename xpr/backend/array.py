@@ -284,7 +284,7 @@ class Array(metaclass=_OfArrays):
     @property
     def __numpy_dtype__(self) -> np.dtype:  # NumPy asks for it where an array is given for a dtype
         warnings.warn(
-            "Implicit conversion of an array to a dtype will be an error: give x.dtype.",
+            "Implicit conversion of an array to a dtype is deprecated, and will be an error: give x.dtype.",
             DeprecationWarning,
             stacklevel=2,
         )

@@ -136,7 +136,10 @@ def _flat(computation: Callable[..., Any], structure: Any) -> Callable[..., list
         halves = split_list(scalars, len(scalars) // 2)
         left, right = (tree.unflatten_sorted(structure, half) for half in halves)
         out, out_tree = tree.flatten(computation(left, right))
-        what = f"reduce_window: results must have the tree structure of operands: {describe_function(computation)}"
+        what = (
+            "reduce_window output must have the same tree structure as the operands; that of "
+            f"{describe_function(computation)} differs"
+        )
         tree.check_same_structure(structure, out_tree, what)
         if any(aval_of(x).str_short() != aval_of(y).str_short() for x, y in zip(out, scalars)):
             actual, expected = (", ".join(aval_of(x).str_short() for x in part) for part in (out, halves[0]))

@@ -385,7 +385,7 @@ def aval_of(x: Any) -> ShapedArray:
         if hasattr(type(x), method):
             return aval_of(getattr(x, method)())
     raise TypeError(
-        f"Expected an array or a number: {_shortened(x)} of type {type(x)} is not a valid JAX type. "
+        f"Expected an array or a number: {shortened(x)} of type {type(x)} is not a valid JAX type. "
         "Lists and tuples are converted with jnp.array; other objects have to be turned into arrays first."
     )
 
@@ -466,10 +466,10 @@ def typeof(x: Any) -> ShapedArray:
 
 
 def describe(x: Any) -> str:
-    return f"{_shortened(x)} of type {type(x).__module__}.{type(x).__qualname__}"
+    return f"{shortened(x)} of type {type(x).__module__}.{type(x).__qualname__}"
 
 
-def _shortened(x: Any) -> str:
+def shortened(x: Any) -> str:
     text = repr(x)
     return text if len(text) <= 60 else text[:57] + "..."
 

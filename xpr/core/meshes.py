@@ -70,8 +70,8 @@ class AbstractMesh:
             raise TypeError(f"{kind}: axis_types must be of type AxisType, one for each of {names}: {axis_types!r}.")
         if len(self.axis_types) != len(names):
             raise ValueError(
-                f"{kind}: Number of axis names should match that of axis_types, an AxisType for each of {names}, and "
-                f"axis_types is {axis_types!r}."
+                f"{kind}: Number of axis names should match the number of axis_types, an AxisType for each of {names}, "
+                f"and axis_types is {axis_types!r}."
             )
         self.missing = ""  # why there are no devices
         self.has_explicit = AxisType.Explicit in self.axis_types

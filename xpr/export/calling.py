@@ -47,7 +47,8 @@ def call_exported(exported: Exported, args: Sequence[Any], kwargs: dict[str, Any
     if in_tree != exported.in_tree:
         lines = tree.differences(exported.in_tree, in_tree, name="(args, kwargs)")
         raise TreeMismatch(
-            f"{exported.fun_name} was exported for args and kwargs of another pytree structure:\n" + "\n".join(lines)
+            "The invocation args and kwargs must have the same pytree structure, that for which "
+            f"{exported.fun_name} was exported:\n" + "\n".join(lines)
         )
 
     return tree.unflatten(exported.out_tree, call_exported_p.bind(*leaves, exported=exported))

@@ -76,7 +76,9 @@ def export(
     if str(getattr(fun_jit, "__module__", "")).startswith("xpr.") and not isinstance(fun_jit, JitFunction):
         fun_jit = jit(fun_jit)
     if not isinstance(getattr(fun_jit, "jitted", fun_jit), JitFunction):
-        raise ValueError(f"export: takes a function that `jit` returned, and got {describe(fun_jit)}. Give jit(f).")
+        raise ValueError(
+            f"export: Function to be exported must be the result of `jit`, and it is {describe(fun_jit)}. Give jit(f)."
+        )
     chosen = None if platforms is None else portable.checked_platforms(platforms)
 
     def do_export(*args: Any, **kwargs: Any) -> Exported:

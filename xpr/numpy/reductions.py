@@ -130,7 +130,10 @@ def _needs_elements(name: str, sizes: list[int], initial: Any, where: Any) -> No
 def _initial(initial: Any, dtype: np.dtype) -> Any:
     initial = as_operand(initial)
     if aval_of(initial).ndim:
-        raise ValueError(f"initial value must be a scalar, and is an array of type {aval_of(initial).str_short()}.")
+        aval = aval_of(initial)
+        raise ValueError(
+            f"initial value must be a scalar. Got array of shape {aval.shape}, of type {aval.str_short()}."
+        )
     return convert(initial, dtype)
 
 

@@ -400,7 +400,7 @@ def _as_rows(m: Any, rowvar: bool, dtype: Any) -> Any:
     aval = aval_of(m)
     if dtype is not None and requested_dtype(dtype) not in dtypes.INEXACT:
         raise ValueError(
-            f"cov: its results are floats or complex numbers, and dtype={requested_dtype(dtype)} was asked for."
+            f"cov: dtype must be a subclass of float or complex, as its results are, and is {requested_dtype(dtype)}."
         )
     m = convert(m, aval.dtype if dtype is None else requested_dtype(dtype))
     if aval.ndim > 2:

@@ -50,8 +50,8 @@ def _dot_general_abstract(
         sizes, other_sizes = (tuple(x.shape[a] for a in axes) for x, axes in ((lhs, lhs_axes), (rhs, rhs_axes)))
         if sizes != other_sizes:
             raise TypeError(
-                f"dot_general requires {what} dimensions of the same sizes, and they are {sizes} and {other_sizes}: "
-                f"axes {list(lhs_axes)} of {lhs.str_short()} and axes {list(rhs_axes)} of {rhs.str_short()}."
+                f"dot_general requires {what} dimensions to have the same shape, got {sizes} and {other_sizes}: axes "
+                f"{list(lhs_axes)} of {lhs.str_short()} and axes {list(rhs_axes)} of {rhs.str_short()}."
             )
     dtype = result_dtype(lhs, rhs, preferred_element_type)
     computed_in(precision, lhs.dtype, rhs.dtype)

@@ -204,8 +204,9 @@ def _check_groups(groups: Axes, free: bool, rhs: ShapedArray, sizes: ShapedArray
         )
     if rhs.shape[groups[0]] != sizes.shape[-1]:
         raise TypeError(
-            f"ragged_dot_general: the rhs group dimension size is {rhs.shape[groups[0]]}: axis {groups[0]} of "
-            f"{rhs.str_short()} numbers the groups, of which group_sizes has {sizes.shape[-1]}."
+            f"ragged_dot_general: expected rhs group dimension size to be {sizes.shape[-1]}, got "
+            f"{rhs.shape[groups[0]]}: axis {groups[0]} of {rhs.str_short()} numbers the groups, of which group_sizes "
+            f"has {sizes.shape[-1]}."
         )
 
 

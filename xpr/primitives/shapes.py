@@ -276,7 +276,7 @@ def _size(n: Any) -> Any:
         if isinstance(n, Tracer):
             raise
         raise TypeError(
-            f"Shapes must be 1D sequences of concrete integers, and {n!r} is none. Convert it with int()."
+            f"Shapes must be 1D sequences of concrete values of integer type, and {n!r} is none. Convert it with int()."
         ) from error
 
 

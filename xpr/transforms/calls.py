@@ -72,9 +72,9 @@ class Call:
                     f"Comparing argument {which} of {describe_function(fun)}, {describe(value)}, raised {raised}"
                 ) from error
         raise ValueError(
-            f"{what}: comparing the metadata fields of pytree arguments of {describe_function(fun)} with those of "
-            f"earlier calls raised {raised} They are compared by ==, which has to give True or False. Make a field "
-            "that holds an array a data field."
+            f"{what}: Exception raised while checking equality of metadata fields of pytree arguments of "
+            f"{describe_function(fun)} with those of earlier calls: {raised} They are compared by ==, which has to "
+            "give True or False. Make a field that holds an array a data field."
         ) from error
 
     def of_dynamic(self, fun: Callable[..., Any]) -> Callable[..., Any]:

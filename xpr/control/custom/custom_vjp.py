@@ -334,9 +334,9 @@ def _checked_ct(ct: Any, expected: ShapedArray, bwd: Callable[..., Any], number:
     kinds = [next((kind for kind in (FLOATS, COMPLEX) if a.dtype in kind), a.dtype) for a in (have, expected)]
     if have.shape != expected.shape or kinds[0] != kinds[1]:
         raise ArgumentError(
-            f"Custom VJP bwd rule {describe_function(bwd)}: output[{number}] is of type {have.str_short()}, and the "
-            f"cotangent of that argument is of type {expected.str_short()}. Return an array of this type; for zeros: "
-            "Consider just returning a None here."
+            f"Custom VJP bwd rule {describe_function(bwd)}: for output[{number}] the bwd rule produced an output of "
+            f"type {have.str_short()}, and the cotangent of that argument is of type {expected.str_short()}. Return an "
+            "array of this type; for zeros: Consider just returning a None here."
         )
     if type(ct) is Zero:
         return Zero(expected)

@@ -268,8 +268,9 @@ class CustomFunction:
         if bound.kwargs:
             raise TypeError(
                 f"The input arguments to the {type(self).__name__}-decorated function {describe_function(self.fun)} "
-                f"don't fit its rule, which takes arguments by position:\n{', '.join(bound.kwargs)} can be passed by "
-                "keyword only. Make them positional, or let the function close over them."
+                "don't fit its rule, which takes arguments by position.\nThe following keyword arguments could not be "
+                f"resolved to positions: {', '.join(bound.kwargs)}. They can be passed by keyword only: make them "
+                "positional, or let the function close over them."
             )
         bound.apply_defaults()
         return bound.args

@@ -19,7 +19,7 @@ from xpr.backend.array import Array
 from xpr.backend.sharding import NamedSharding
 from xpr.compile.evaluate import HOST_LIMIT, EvalTrace
 from xpr.config import settings
-from xpr.core.avals import ShapedArray, aval_of, describe
+from xpr.core.avals import ShapedArray, aval_of, shortened
 from xpr.core.interpreter import Tracer, context
 from xpr.dimensions.slices import slice_bounds
 from xpr.errors import NonConcreteBooleanIndexError
@@ -192,8 +192,8 @@ def _indexer(indexer: Any, position: int, inside: bool) -> list[Any]:
         return _mask_indices(value)
     if aval.dtype not in dtypes.INTEGERS:
         raise TypeError(
-            f"Indexer must have integer or boolean type, and that at position {position} is {aval.str_short()}. "
-            "Convert it with .astype(int)."
+            f"Indexer must have integer or boolean type, got indexer with type {aval.str_short()} at position "
+            f"{position}. Convert it with .astype(int)."
         )
     return [_on_host_if_known(value, aval)]
 
@@ -203,17 +203,19 @@ def _integer_like(indexer: Any, position: int) -> Any:
         return np.asarray(as_integer(indexer))
     except TypeError:
         raise TypeError(
-            f"Indexer must have integer or boolean type, and that at position {position} is {describe(indexer)}. An "
-            "index is made of integers, slices, None, ... and arrays of integers or booleans."
+            f"Indexer must have integer or boolean type, got indexer with type {type(indexer).__name__} at position "
+            f"{position}: {shortened(indexer)}. An index is made of integers, slices, None, ... and arrays of integers "
+            "or booleans."
         ) from None
 
 
 def _from_sequence(indexer: Any, inside: bool) -> Any:
     if not inside:
         raise TypeError(
-            f"Using a non-tuple sequence for multidimensional indexing is ambiguous: a {type(indexer).__name__} could "
-            "name several axes, or several elements along one. For several axes use a tuple, arr[tuple(seq)]; for "
-            "several elements along one axis an array, arr[array(seq)]: x[0, 2] and x[jnp.array([0, 2])]."
+            "Using a non-tuple sequence for multidimensional indexing is not allowed: a "
+            f"{type(indexer).__name__} could name several axes, or several elements along one. For several axes use a "
+            "tuple, arr[tuple(seq)]; for several elements along one axis an array, arr[array(seq)]: x[0, 2] and "
+            "x[jnp.array([0, 2])]."
         )
     if not len(indexer):
         return np.zeros((0,), np.int32)

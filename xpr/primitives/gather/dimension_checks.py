@@ -21,14 +21,15 @@ def check_gather(
     """Raises TypeError where dimension numbers and window sizes don't fit an operand and indices."""
     if len(sizes) != operand.ndim:
         raise TypeError(
-            f"gather: slice_sizes must have a size for each axis of the operand, and is {tuple(sizes)} for an operand "
-            f"{operand.str_short()}."
+            f"gather: Gather op must have one slice size for every input dimension, and slice_sizes is {tuple(sizes)} "
+            f"for an operand {operand.str_short()}."
         )
     check_numbers("gather", numbers, operand, indices, len(numbers.offset_dims) + indices.ndim - 1)
     for axis, size in enumerate(sizes):
         if not 0 <= size <= operand.shape[axis]:
             raise TypeError(
-                f"gather: Slice size {size} at index {axis} is out of range, for an operand {operand.str_short()}."
+                f"gather: Slice size at index {axis} in gather op is out of range: slice_sizes is {tuple(sizes)}, for "
+                f"an operand {operand.str_short()}."
             )
     for rule, axes, allowed in (
         ("1 along collapsed_slice_dims", numbers.collapsed_slice_dims, (1,)),
@@ -105,8 +106,8 @@ def _fault_of_fields(op: str, numbers: DimensionNumbers, operand: int, indices: 
         if outside := [i for i, d in enumerate(axes) if not 0 <= d < bound]:
             if name == "offset_dims":
                 return (
-                    f"offset_dims names axes of the result, and its element {outside[0]} is out of bounds; valid range "
-                    f"is [0, {bound}), and it is {axes}"
+                    f"Offset dimension {outside[0]} in gather op is out of bounds: offset_dims names axes of the "
+                    f"result; valid range is [0, {bound}), and it is {axes}"
                 )
             kind = "mapping" if name == "scatter_dims_to_operand_dims" else "set"
             return f"Invalid {name} {kind} in {op.lower()}; valid range is [0, {bound}), and it is {axes}"
@@ -139,4 +140,4 @@ def _fault_of_sizes(op: str, numbers: DimensionNumbers, operand: ShapedArray, in
             "each axis of the operand of a gather op must be one of the offset, collapsed or batching dimensions: "
             f"{whole}"
         )
-    return f"Scatter op has a window of rank {window} for an operand of rank {operand.ndim}. {whole}"
+    return f"Scatter op has window of size {window}; doesn't match operand of rank {operand.ndim}. {whole}"

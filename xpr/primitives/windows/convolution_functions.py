@@ -51,8 +51,8 @@ def conv_dimension_numbers(
     ndim = len(lhs_shape)
     if len(rhs_shape) != ndim:
         raise ArgumentError(
-            f"conv_general_dilated: lhs and rhs must have equally many axes, and have {ndim} and {len(rhs_shape)}: "
-            f"their shapes are {tuple(lhs_shape)} and {tuple(rhs_shape)}."
+            f"conv_general_dilated lhs and rhs must have the same number of dimensions, and have {ndim} and "
+            f"{len(rhs_shape)}: their shapes are {tuple(lhs_shape)} and {tuple(rhs_shape)}."
         )
     if dimension_numbers is None:
         order = tuple(range(ndim))
