@@ -334,7 +334,7 @@ ruled.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
             "jacrev with holomorphic=True requires inputs with complex dtype, but got float32: an argument is f32[3]",
         ),
         (
-            lambda: lax.dot(X, X[:2]),
+            lambda: lax.dot_general(X, X[:2], (((0,), (0,)), ((), ()))),
             "dot_general requires contracting dimensions to have the same shape, got (3,) and (2,): axes [0] of f32[3]",
         ),
         (

@@ -245,7 +245,7 @@ K, A = random.split(random.key(0), 4), random.key(1)
         (
             lambda: xpr.vmap(lambda x: x, in_axes=1)(K),
             ValueError,
-            r"over axis 1, which argument x of .*, of type key<fry>\[4\]",
+            r"along axis 1, which argument x of .*, of type key<fry>\[4\]",
         ),
         (lambda: xpr.vmap(lambda x: x, out_axes=1)(K), ValueError, "out_axes=1 is out of range"),
         (lambda: lax.scan(lambda c, x: (c, x), 0, A), ValueError, "first axis of each of the xs, and xs has no axis"),
