@@ -397,18 +397,16 @@ def test_manual_axes_inside_a_shard_map(mesh):
 
 
 def test_nested_shard_maps():
-    """The inner one is over further axes; the mesh is that of the outer one, whichever it was made with."""
+    """The inner one is over further axes of the mesh of the outer one."""
     mesh = xpr.make_mesh((4, 2), ("x", "y"))
-    inner = xpr.shard_map(
-        lambda x: x * lax.psum(1, ("x", "y")), mesh=mesh, in_specs=P("y"), out_specs=P("y"), axis_names={"y"}
-    )
+    inner = xpr.shard_map(lambda x: x * lax.psum(1, ("x", "y")), in_specs=P("y"), out_specs=P("y"), axis_names={"y"})
     outer = xpr.shard_map(inner, mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})
     with xpr.set_mesh(mesh):
         for call in (outer, xpr.jit(outer)):
             close(call(X), X * 8)
         close(xpr.grad(lambda x: outer(x).sum())(X), np.full_like(X, 8))
         twice = xpr.shard_map(
-            lambda x: xpr.shard_map(f, mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})(x),
+            lambda x: xpr.shard_map(f, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})(x),
             mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names={"x"},
         )  # fmt: skip
         with pytest.raises(

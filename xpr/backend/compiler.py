@@ -71,7 +71,9 @@ _USUAL = Codegen()
 # The fusion emitters make better code for models, and take half of the time that programs of few operations compile.
 # From jaxlib 0.11 on there is no choice.
 _HAS_OTHER_EMITTERS = jaxlib.version.__version_info__ < (0, 11)
-_QUICK_OPTIONS: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_use_fusion_emitters": False} if _HAS_OTHER_EMITTERS else {}}
+_QUICK_OPTIONS: dict[str, dict[str, Any]] = {
+    "cpu": {"xla_cpu_use_fusion_emitters": False} if _HAS_OTHER_EMITTERS else {}
+}
 
 # For programs with functions that are written as arithmetic: these take 1 to 1.7 times as long in vectors of the 256
 # bits that XLA prefers on machines that have 512. Other elementwise operations are no slower in wide ones.
