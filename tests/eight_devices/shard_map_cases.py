@@ -91,7 +91,7 @@ def test_a_mesh_inside_is_that_of_the_context(mesh):
 
 
 def test_device_put_to_a_device_inside(mesh):
-    """A program that is compiled runs on the devices of its arguments, and one that runs at once says what it can't do."""
+    """A compiled program runs on the devices of its arguments; one that runs at once says that it can't."""
     device, free = xpr.devices()[3], by_rows(lambda x: x + xpr.device_put(1.0), mesh, P("x"))
     close(free(X), X + 1)
     for put in (lambda x: x + xpr.device_put(1.0, device), lambda x: xpr.device_put(x, device) + 1):
