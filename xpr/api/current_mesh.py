@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 
 from xpr.backend.mesh import AbstractMesh, Mesh
+from xpr.compile.bottom_traces import install_in_thread
 from xpr.config import override, settings
+from xpr.core.interpreter import context
 from xpr.errors import ArgumentError
 
 
@@ -15,7 +17,8 @@ class set_mesh:
     """Makes a mesh the current one of this thread; `with set_mesh(mesh):` for as long as the block lasts.
 
     Where there is one, `jit`, `device_put` and `lax.with_sharding_constraint` take bare partition specs, and
-    `shard_map` needs no mesh.
+    `shard_map` needs no mesh. New arrays, and the results of values that are on no device by name, are replicated over
+    the mesh.
 
     Args:
       mesh: a `Mesh`; None for none.
@@ -39,14 +42,16 @@ class set_mesh:
                 f"set_mesh: {mesh!r} contains manual axes, as only those of a shard_map are, inside of it. Make it "
                 "with Auto or Explicit axes."
             )
-        self.mesh, self.before = mesh, settings.mesh
+        self.mesh, self.before = mesh, (settings.mesh, settings.program_mesh, context.trace)
         settings.mesh = None if mesh is None or mesh.empty else mesh
+        settings.program_mesh = settings.mesh if isinstance(settings.mesh, Mesh) else None
+        install_in_thread()
 
     def __enter__(self) -> Mesh | None:
         return self.mesh
 
     def __exit__(self, *error: object) -> None:
-        settings.mesh = self.before
+        settings.mesh, settings.program_mesh, context.trace = self.before
 
 
 def use_abstract_mesh(mesh: AbstractMesh) -> Any:

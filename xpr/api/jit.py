@@ -210,7 +210,7 @@ class JitFunction:
         return self if instance is None else _Bound(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if type(context.trace) is EvalTrace:
+        if context.trace.runs_known_calls:
             results = self.known.call(args, kwargs)
             if results is not NotImplemented:
                 return results
@@ -460,14 +460,15 @@ class JitFunction:
         if traced.refs is not None:
             requested_out += [current[i] for i in traced.refs.written]
         constants = shardings_of(program.consts)
-        shardings = [*requested_in, *requested_out, device, *constants, *current]
+        shardings = [*requested_in, *requested_out, *constants, *current]
         meshes = (each.mesh for each in shardings if type(each) is NamedSharding)
         mesh = mesh_of(traced.jaxpr.jaxpr)
         if isinstance(mesh, MeshOfProcesses):
             self.check_are_of_process([*requested_in, *requested_out], mesh)
             constants, current = tuple(shardings_over(mesh, constants)), shardings_over(mesh, current)
         else:
-            mesh = next(meshes, None) or mesh_with_devices(mesh, device)
+            by_default = settings.program_mesh if device is None or type(device) is NamedSharding else None
+            mesh = next(meshes, None) or mesh_with_devices(mesh, device) or by_default
         if mesh is None:
             return None
         requested_out = shardings_of_types(program.out_avals, mesh, requested_out)

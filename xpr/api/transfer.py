@@ -23,7 +23,7 @@ from xpr.core.avals import ShapedArray, is_key
 from xpr.core.interpreter import Tracer
 from xpr.core.memory import MemorySpace, space_of_kind
 from xpr.errors import ArgumentError
-from xpr.numpy.creation import asarray, copied
+from xpr.numpy.creation import asarray, copied, on_no_device
 from xpr.primitives.device_put import device_put_p, in_memory, space_of
 from xpr.primitives.sharding_constraint import constrain, sharding_of
 
@@ -161,7 +161,7 @@ def _check_same(group: processes.ProcessGroup, x: Any, targets: Sequence[Any]) -
 
 
 def _put(leaf: Any, device: Device | Sharding | None) -> Any:
-    value = asarray(leaf)
+    value = on_no_device(leaf)
     if device is not None and type(device) not in (NamedSharding, MemorySpace) and type(staged_by()) is DeviceTrace:
         raise ValueError(
             f"device_put: inside of a shard_map each device has its own part of a value, and got device {device!r}. "

@@ -36,7 +36,7 @@ from xpr.backend.calling_executable import CallingExecutable
 from xpr.backend.executable import Executable, StoredProgram, runnable
 from xpr.backend.mlir_bindings import parse
 from xpr.backend.portable import refined
-from xpr.backend.sharding import Mesh, NamedSharding, naming_size_one, sharding_from_proto
+from xpr.backend.sharding import Mesh, NamedSharding, as_type_says, sharding_from_proto
 from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import POLYMORPHIC, Codegen
 from xpr.backend.waiting import watched
@@ -250,9 +250,7 @@ def compile_partitioned(
         as_arguments = _as_arguments(chosen_out, out_ranks, chosen_in, in_ranks)
         chosen_out = [named if asked is None else asked for named, asked in zip(as_arguments, out_shardings)]
     chosen_out = [
-        naming_size_one(sharding, aval).with_memory_kind(kind_of_space(aval.memory_space))
-        if asked is None
-        else sharding
+        as_type_says(sharding, aval).with_memory_kind(kind_of_space(aval.memory_space)) if asked is None else sharding
         for sharding, asked, aval in zip(chosen_out, out_shardings, out_avals)
     ]
     about = out_avals, mesh.flat, name, chosen_in, chosen_out

@@ -495,18 +495,22 @@ _NO_MESH = AbstractMesh((), ())
 ShapedArray.sharding = property(_of_type)  # type: ignore[attr-defined]
 
 
-def naming_size_one(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
-    """The sharding that a compiled program reports of a result, with those axes of size 1 that its type names."""
+def as_type_says(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
+    """The sharding that a compiled program reports of a result, over Explicit axes with an element for each axis.
+
+    Those axes of size 1 are named that the type names.
+    """
     mesh, explicit = sharding.mesh, aval.explicit
-    if explicit is None or explicit.parts is None or explicit.mesh.shape_tuple != mesh.shape_tuple:
-        return sharding
     parts = [*sharding.spec, *[None] * (aval.ndim - len(sharding.spec))]
-    used = [name for part in parts for name in axes_of(part)]
-    named = [
-        (*[name for name in axes_of(own) if mesh.shape[name] == 1 and name not in used], *axes_of(part))
-        for own, part in zip(explicit.parts, parts)
-    ]
-    return sharding if list(map(axes_of, parts)) == named else sharding.with_spec(list(map(normalized, named)))
+    if explicit is not None and explicit.parts is not None and explicit.mesh.shape_tuple == mesh.shape_tuple:
+        used = [name for part in parts for name in axes_of(part)]
+        named = [
+            (*[name for name in axes_of(own) if mesh.shape[name] == 1 and name not in used], *axes_of(part))
+            for own, part in zip(explicit.parts, parts)
+        ]
+        if list(map(axes_of, parts)) != named:
+            return sharding.with_spec(list(map(normalized, named)))
+    return sharding.with_spec(parts) if mesh.has_explicit else sharding
 
 
 def typed(aval: ShapedArray, sharding: Any) -> ShapedArray:
