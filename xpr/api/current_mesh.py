@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -57,22 +59,45 @@ class set_mesh:
 def use_abstract_mesh(mesh: AbstractMesh) -> Any:
     """A context manager in which a mesh without devices is the current one: programs can be traced, and not run.
 
-    Where it has the axes of the mesh that was current, with other types, that one's devices remain.
+    Inside of `set_mesh` its devices remain, along the axes of this mesh.
+
+    Raises:
+      ValueError: the mesh of `set_mesh` has another number of devices.
 
     >>> import xpr
     >>> with xpr.sharding.use_abstract_mesh(xpr.sharding.AbstractMesh((64,), ("x",))):
     ...     xpr.sharding.get_abstract_mesh()
     AbstractMesh('x': 64)
     """
-    return override("mesh", mesh_of_types(mesh))
+    around = settings.program_mesh
+    if around is None or isinstance(mesh, Mesh) or mesh.manual_axes or mesh.empty:
+        return with_mesh(mesh)
+    if mesh.size != around.size:
+        raise ValueError(
+            f"use_abstract_mesh cannot change the size of the current mesh, {around!r}, of {around.size} devices: that "
+            f"of {mesh!r} is {mesh.size}. Call set_mesh with a mesh of as many."
+        )
+    return _on_devices(around.along(mesh))
 
 
-def mesh_of_types(mesh: AbstractMesh) -> AbstractMesh:
-    """The current mesh with other types of axes, as a mesh with the same axes has them; else that mesh."""
+@contextmanager
+def _on_devices(mesh: Mesh) -> Iterator[None]:
+    """A context manager in which a mesh is the current one, and programs run on its devices."""
+    before = context.trace
+    with override("mesh", mesh), override("program_mesh", mesh):
+        install_in_thread()
+        try:
+            yield
+        finally:
+            context.trace = before
+
+
+def with_mesh(mesh: AbstractMesh) -> Any:
+    """A context manager in which a mesh is the current one; the devices of one with the same axes remain."""
     current = settings.mesh
-    if not isinstance(current, Mesh) or isinstance(mesh, Mesh) or current.shape_tuple != mesh.shape_tuple:
-        return mesh
-    return current if current.axis_types == mesh.axis_types else current.update(axis_types=mesh.axis_types)
+    if isinstance(current, Mesh) and not isinstance(mesh, Mesh) and current.shape_tuple == mesh.shape_tuple:
+        mesh = current.along(mesh)
+    return override("mesh", mesh)
 
 
 def get_mesh() -> Mesh:

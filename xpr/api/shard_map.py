@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr import tree
-from xpr.api.current_mesh import use_abstract_mesh
+from xpr.api.current_mesh import with_mesh
 from xpr.backend.array import Array
 from xpr.backend.mesh import AbstractMesh
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
@@ -180,7 +180,7 @@ def shard_map(
         if staged is None:
             flat = FlatFunction(fun, tree.structure((args, {})))
             trace = _trace_of(leaves, specs, manual, signature_of("mapped with shard_map", fun, args, {}))
-            with manual.in_scope(checked=manual.check), use_abstract_mesh(manual.inner):
+            with manual.in_scope(checked=manual.check), with_mesh(manual.inner):
                 closed = stage(_cast_by_the_user(flat) if manual.check else flat, parts, trace=trace)
             _refuse_cut_constants(fun, closed)
             written: Sequence[bool] = ()

@@ -126,8 +126,11 @@ def arguments_beside_sums(
 
 
 def sharding_of_type(aval: ShapedArray, mesh: Mesh) -> NamedSharding:
-    """The sharding over a mesh of the arrays of a type."""
-    spec = PartitionSpec() if aval.explicit is None else aval.explicit.spec
+    """The sharding over a mesh of the arrays of a type, which may name other axes of its devices."""
+    explicit = aval.explicit
+    spec = PartitionSpec() if explicit is None else explicit.spec
+    if explicit is not None and explicit.mesh.shape_tuple != mesh.shape_tuple:
+        mesh = mesh.along(explicit.mesh)
     return NamedSharding(mesh, spec.update(parts_of(aval)), memory_kind=kind_of_space(aval.memory_space))
 
 
@@ -139,13 +142,17 @@ def _sharding_with_sums(aval: ShapedArray, mesh: Mesh) -> NamedSharding | None:
 
 
 def mesh_with_devices(mesh: Any, device: Any) -> Any:
-    """The mesh of an operation in a program; the one with these axes that arguments are on, or the current one."""
+    """The mesh of an operation in a program; the one with these axes that arguments are on, or the current one.
+
+    Where neither has these axes, they are of the devices of `set_mesh`, if these are as many.
+    """
     if isinstance(mesh, Mesh) or mesh is None:
         return mesh
     for known in (device.mesh if type(device) is NamedSharding else None, settings.mesh):
         if isinstance(known, Mesh) and known.shape_tuple == mesh.shape_tuple:
-            return known if known.axis_types == mesh.axis_types else known.update(axis_types=mesh.axis_types)
-    return mesh
+            return known.along(mesh)
+    around = settings.program_mesh
+    return mesh if around is None or around.size != mesh.size else around.along(mesh)
 
 
 def lower_partitioned(
