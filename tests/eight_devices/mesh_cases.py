@@ -187,3 +187,29 @@ def test_training_on_a_mesh():
         loss, w = losses(xpr.device_put(X, P("x")))
     assert w.sharding == NamedSharding(mesh, P(None, None)) and len(loss.devices()) == 8
     close((loss, w), alone)
+
+
+def test_derivatives_of_integers_are_of_numpy():
+    """As on one device: a compiled program holds nothing of dtype float0."""
+    gradients = xpr.jit(xpr.grad(lambda n, x: (n * x).sum(), (0, 1), allow_int=True))
+    with xpr.set_mesh(explicit()):
+        for _ in range(2):
+            of_integers, of_floats = gradients(np.arange(4), np.ones(4, np.float32))
+            assert type(of_integers) is np.ndarray and of_integers.dtype == xpr.dtypes.float0
+            close(of_floats, np.arange(4, dtype=np.float32))
+
+
+def test_results_have_the_spec_of_an_argument_that_is_cut_alike():
+    """With elements None, as in jax; other results have the shortest spec."""
+    mesh = xpr.make_mesh((4, 2), ("x", "y"))
+
+    def results(x):
+        return x * 2, x.sum(1), x[:4], x.T
+
+    for spec, expected in (
+        (P("x"), (P("x"), P("x"), P("x"), P(None, "x"))),
+        (P("x", None), (P("x", None), P("x"), P("x", None), P(None, "x"))),
+        (P(None, "y"), (P(None, "y"), P(), P(None, "y"), P("y"))),
+    ):
+        found = xpr.jit(results)(xpr.device_put(floats(8, 8), NamedSharding(mesh, spec)))
+        assert tuple([x.sharding.spec for x in found]) == expected

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from xpr.backend import compiler
-from xpr.backend.array import Array, host_value
+from xpr.backend.array import Array, host_value, result
 from xpr.backend.each_process import ProgramOfEachProcess, on_each_process
 from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, typed
@@ -196,9 +196,9 @@ def run_program(program: PartitionedExecutable, args: Sequence[Any], donated: Se
     return results
 
 
-def array_at(aval: ShapedArray, buffer: Any, sharding: NamedSharding) -> Array:
-    """An array of a buffer on several devices."""
-    return Array(typed(aval, sharding), None, buffer, sharding)
+def array_at(aval: ShapedArray, buffer: Any, sharding: NamedSharding) -> Any:
+    """An array of a buffer on several devices; in NumPy for float0."""
+    return result(typed(aval, sharding), buffer, sharding)
 
 
 def buffer_at(x: Any, sharding: NamedSharding) -> Any:
