@@ -167,7 +167,12 @@ def test_programs_that_are_lowered_ahead():
     with xpr.set_mesh(explicit()):
         lowered = xpr.jit(lambda x: x + 1).lower(xpr.ShapeDtypeStruct((8, 4), jnp.float32))
         assert "num_partitions = 8" in lowered.as_text()
-        assert len(lowered.compile()(X).devices()) == 8
+        compiled = lowered.compile()
+        assert len(compiled(X).devices()) == 8
+        assert compiled.output_shardings == compiled(X).sharding
+        exported = xpr.export.export(xpr.jit(jnp.sin))(xpr.ShapeDtypeStruct((8, 4), jnp.float32))
+        assert exported.nr_devices == 8
+        close(exported.call(X), np.sin(X))
 
 
 def test_training_on_a_mesh():
@@ -213,3 +218,24 @@ def test_results_have_the_spec_of_an_argument_that_is_cut_alike():
     ):
         found = xpr.jit(results)(xpr.device_put(floats(8, 8), NamedSharding(mesh, spec)))
         assert tuple([x.sharding.spec for x in found]) == expected
+
+
+@xpr.custom_vjp
+def stash(ref, x):
+    return x
+
+
+stash.defvjp(lambda ref, x: (x, ref), lambda ref, g: (ref.set(g), (None, g))[1])
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, xpr.jit], ids=["eager", "jit"])
+def test_refs_in_the_loops_of_derivatives(wrap):
+    def stashed(ref, x):
+        return lax.scan(lambda c, _: (jnp.sin(stash(ref, jnp.sin(c))), None), x, None, length=1)[0]
+
+    with xpr.set_mesh(explicit()):
+        ref = xpr.new_ref(0.0)
+        gradient = wrap(xpr.grad(stashed, 1))(ref, 1.0)
+        assert len(ref[...].devices()) == 8
+    inner = np.cos(np.sin(np.float32(1)))
+    close((gradient, ref[...]), (inner * np.cos(np.float32(1)), inner))

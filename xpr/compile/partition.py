@@ -25,6 +25,7 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Jaxpr, Var, subjaxprs
 from xpr.core.memory import kind_of_space
+from xpr.core.refs import Ref
 from xpr.core.specs import normalized
 from xpr.primitives.sharding_constraint import reshard_p, sharding_constraint_p
 from xpr.primitives.sharding_rules import parts_of
@@ -205,6 +206,8 @@ def buffer_at(x: Any, sharding: NamedSharding) -> Any:
     """The buffer of an array with this sharding; moved if it has another one."""
     if type(x) is Array:
         return x.buffer if has_sharding(x, sharding) else moved(x, sharding).buffer
+    if type(x) is Ref:
+        return buffer_at(x.held(), sharding)
     if isinstance(x, Tracer):
         raise x.misused()
     aval = aval_of(x)
