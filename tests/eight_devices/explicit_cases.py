@@ -355,7 +355,12 @@ def test_programs_for_a_mesh_without_devices():
     axes = AbstractMesh((16,), ("a",), (AxisType.Explicit,))
     with xpr.set_mesh(None), xpr.sharding.use_abstract_mesh(axes):
         traced = xpr.jit(f).trace(xpr.ShapeDtypeStruct((8, 4), jnp.float32))
-        assert "num_partitions = 16" in traced.lower(lowering_platforms=("cuda",)).as_text()
+        for options in ({}, {"lowering_platforms": ("cuda",)}):
+            assert "num_partitions = 16" in traced.lower(**options).as_text()
+        with pytest.raises(
+            xpr.errors.DeviceNotFound, match="A program can't run on AbstractMesh.*, which has no devices"
+        ):
+            traced.lower().compile()
         assert not xpr.jit(f)(X).committed
 
 

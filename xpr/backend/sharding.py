@@ -496,21 +496,24 @@ ShapedArray.sharding = property(_of_type)  # type: ignore[attr-defined]
 
 
 def as_type_says(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
-    """The sharding that a compiled program reports of a result, over Explicit axes with an element for each axis.
+    """The sharding that a compiled program reports of a result, with those axes of size 1 that its type names.
 
-    Those axes of size 1 are named that the type names.
+    Over Explicit axes it has an element for each axis of the array, if it is cut as its type says and no further.
     """
     mesh, explicit = sharding.mesh, aval.explicit
     parts = [*sharding.spec, *[None] * (aval.ndim - len(sharding.spec))]
+    own: Sequence[Any] = [None] * aval.ndim
     if explicit is not None and explicit.parts is not None and explicit.mesh.shape_tuple == mesh.shape_tuple:
+        own = explicit.parts
         used = [name for part in parts for name in axes_of(part)]
         named = [
-            (*[name for name in axes_of(own) if mesh.shape[name] == 1 and name not in used], *axes_of(part))
-            for own, part in zip(explicit.parts, parts)
+            (*[name for name in axes_of(of_type) if mesh.shape[name] == 1 and name not in used], *axes_of(part))
+            for of_type, part in zip(own, parts)
         ]
         if list(map(axes_of, parts)) != named:
-            return sharding.with_spec(list(map(normalized, named)))
-    return sharding.with_spec(parts) if mesh.has_explicit else sharding
+            parts = list(map(normalized, named))
+            sharding = sharding.with_spec(parts)
+    return sharding.with_spec(parts) if mesh.has_explicit and list(own) == parts else sharding
 
 
 def typed(aval: ShapedArray, sharding: Any) -> ShapedArray:
