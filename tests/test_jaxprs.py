@@ -122,6 +122,11 @@ def test_jaxprs_of_equations_are_read_like_closed_ones():
     inner = eqn.params["call_jaxpr"]
     assert inner.jaxpr is inner and inner.consts == []
     assert core.jaxpr_as_fun(inner)(1.0)[0] == 2
+    closed = xpr.make_jaxpr(lambda x: x + np.arange(3.0))(2.0)
+    assert (closed.constvars, closed.invars, closed.outvars) == (
+        closed.jaxpr.constvars, closed.jaxpr.invars, closed.jaxpr.outvars,
+    )  # fmt: skip
+    np.testing.assert_array_equal(core.eval_jaxpr(closed, closed.consts, 1.0)[0], np.arange(1.0, 4.0))
     with pytest.raises(ValueError, match="This jaxpr has constvars, whose values only its ClosedJaxpr has"):
         _ = xpr.make_jaxpr(lambda x: x + np.arange(3.0))(2.0).jaxpr.consts
 

@@ -24,6 +24,10 @@ def test_arrays():
     all_well(run("arrays", 2, devices=2))
 
 
+def test_the_current_mesh():
+    all_well(run("current_mesh", 2, devices=2))
+
+
 def test_callbacks():
     all_well(run("callbacks", 2, devices=2))
 

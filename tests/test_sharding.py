@@ -28,6 +28,7 @@ def line():
         "partitioning_cases.py",
         "nesting_cases.py",
         "default_device_cases.py",
+        "mesh_cases.py",
         "explicit_cases.py",
         "sums_cases.py",
     ],

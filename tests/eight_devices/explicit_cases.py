@@ -324,6 +324,84 @@ def test_meshes_by_axes():
     assert concrete != xpr.make_mesh((4, 2), ("x", "y"))
 
 
+def test_other_axes_of_the_same_devices():
+    """`use_abstract_mesh` inside of `set_mesh` has its devices, along other axes, in programs and at once."""
+    axes = AbstractMesh((2, 4), ("a", "b"), (AxisType.Explicit,) * 2)
+
+    def doubled(x):
+        x = jnp.sin(x)
+        with xpr.sharding.use_abstract_mesh(axes):
+            return reshard(x, P(("b", "a"))) * 2
+
+    for call in (doubled, xpr.jit(doubled)):
+        result = call(rows())
+        assert result.sharding.mesh.shape == {"a": 2, "b": 4} and result.sharding.spec == P(("b", "a"), None)
+        close(result, 2 * np.sin(X))
+        gradient = xpr.grad(lambda x, call=call: call(x).sum())(rows())
+        assert type_of(gradient) == "f32[8@x,4]"
+        close(gradient, 2 * np.cos(X))
+    current = xpr.sharding.get_mesh()
+    with xpr.sharding.use_abstract_mesh(axes):
+        assert jnp.arange(4).sharding == NamedSharding(current.along(axes), P(None))
+        assert xpr.sharding.get_abstract_mesh() == axes
+    assert jnp.arange(4).sharding == NamedSharding(current, P(None))
+    with pytest.raises(
+        ValueError, match=r"use_abstract_mesh cannot change the size of .*, of 8 devices: that of .* is 2"
+    ):
+        xpr.sharding.use_abstract_mesh(AbstractMesh((2,), ("a",)))
+
+
+def test_programs_for_a_mesh_without_devices():
+    axes = AbstractMesh((16,), ("a",), (AxisType.Explicit,))
+    with xpr.set_mesh(None), xpr.sharding.use_abstract_mesh(axes):
+        traced = xpr.jit(f).trace(xpr.ShapeDtypeStruct((8, 4), jnp.float32))
+        for options in ({}, {"lowering_platforms": ("cuda",)}):
+            assert "num_partitions = 16" in traced.lower(**options).as_text()
+        with pytest.raises(
+            xpr.errors.DeviceNotFound, match="A program can't run on AbstractMesh.*, which has no devices"
+        ):
+            traced.lower().compile()
+        assert not xpr.jit(f)(X).committed
+
+
+# -- Loops and rows
+
+
+def test_carries_are_partitioned_alike():
+    """The message shows both types, and says which kind of change is needed."""
+    cases = {
+        "scan": lambda x: lax.scan(lambda c, _: (reshard(c, P()), None), x, None, length=2),
+        "while_loop": lambda x: lax.while_loop(lambda c: c.sum() < 0, lambda c: reshard(c, P()), x),
+        "fori_loop": lambda x: lax.fori_loop(0, 2, lambda i, c: reshard(c, P()), x),
+    }
+    for name, call in cases.items():
+        with pytest.raises(xpr.errors.CarryMismatch) as error:
+            call(rows())
+        lines = str(error.value).splitlines()
+        assert lines[0] == f"{name}: the body must give the carry with the types it takes."
+        assert lines[1] == "  carry   in f32[8@x,4]   out f32[8,4]"
+        assert lines[-1] == "  Reshard, or move, inside the body, or change the initial carry."
+
+
+def test_rows_of_what_is_the_same_in_all():
+    """A result that depends on no row is repeated, and partitioned as the rows are."""
+    for axis, type in ((0, "f32[8@x,4]"), (-1, "f32[4,8@x]"), (1, "f32[4,8@x]")):
+        result = xpr.vmap(lambda x: jnp.zeros(4), out_axes=axis)(put(np.arange(8), "x"))
+        assert type_of(result) == type
+
+
+def test_broadcast_like():
+    result = lax.broadcast_like(np.arange(4.0, dtype=np.float32), rows())
+    assert type_of(result) == "f32[8@x,4]"
+    close(result, np.tile(np.arange(4, dtype=np.float32), (8, 1)))
+    assert type_of(lax.broadcast_like(rows(), rows())) == "f32[8@x,4]"
+    assert type_of(lax.broadcast_like(1.0, X)) == "f32[8,4]"
+    with pytest.raises(
+        ShardingTypeError, match=r"broadcast_like: Incompatible shardings for broadcasting: .* f32\[4@y\] has"
+    ):
+        lax.broadcast_like(put(np.ones(4, np.float32), "y"), rows())
+
+
 # -- Types elsewhere
 
 
@@ -397,18 +475,16 @@ def test_manual_axes_inside_a_shard_map(mesh):
 
 
 def test_nested_shard_maps():
-    """The inner one is over further axes; the mesh is that of the outer one, whichever it was made with."""
+    """The inner one is over further axes of the mesh of the outer one."""
     mesh = xpr.make_mesh((4, 2), ("x", "y"))
-    inner = xpr.shard_map(
-        lambda x: x * lax.psum(1, ("x", "y")), mesh=mesh, in_specs=P("y"), out_specs=P("y"), axis_names={"y"}
-    )
+    inner = xpr.shard_map(lambda x: x * lax.psum(1, ("x", "y")), in_specs=P("y"), out_specs=P("y"), axis_names={"y"})
     outer = xpr.shard_map(inner, mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})
     with xpr.set_mesh(mesh):
         for call in (outer, xpr.jit(outer)):
             close(call(X), X * 8)
         close(xpr.grad(lambda x: outer(x).sum())(X), np.full_like(X, 8))
         twice = xpr.shard_map(
-            lambda x: xpr.shard_map(f, mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})(x),
+            lambda x: xpr.shard_map(f, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})(x),
             mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names={"x"},
         )  # fmt: skip
         with pytest.raises(

@@ -29,10 +29,9 @@ class Written:
         return mapped if self.L is xpr else self.L.jit(mapped)  # else jax compiles each of its operations
 
     def inner(self, fun):
-        """A shard_map along y, inside one along x; jax takes the mesh from the one around."""
-        mesh = {"mesh": self.mesh} if self.L is xpr else {}
+        """A shard_map along y, inside one along x, whose mesh it takes."""
         spec = self.S(None, "y")
-        return self.L.shard_map(fun, in_specs=spec, out_specs=spec, axis_names={"y"}, check_vma=self.checked, **mesh)
+        return self.L.shard_map(fun, in_specs=spec, out_specs=spec, axis_names={"y"}, check_vma=self.checked)
 
     def outer(self, fun):
         return self.L.jit(self.shard_map(fun, self.S("x"), self.S("x"), axis_names={"x"}))

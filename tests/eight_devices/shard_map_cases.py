@@ -70,15 +70,53 @@ def test_some_axes_by_hand(mesh):
 
     def inner(a):
         return xpr.shard_map(
-            lambda b: b + lax.axis_index("y"),
-            mesh=mesh,
-            in_specs=P(None, "y"),
-            out_specs=P(None, "y"),
-            axis_names={"y"},
+            lambda b: b + lax.axis_index("y"), in_specs=P(None, "y"), out_specs=P(None, "y"), axis_names={"y"}
         )(a)
 
     nested = xpr.shard_map(inner, mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})
-    close(xpr.jit(nested)(X), X + np.repeat(np.arange(2, dtype=np.float32), 4)[None])
+    for call in (nested, xpr.jit(nested)):
+        close(call(X), X + np.repeat(np.arange(2, dtype=np.float32), 4)[None])
+
+
+def test_a_mesh_inside_is_that_of_the_context(mesh):
+    again = xpr.shard_map(jnp.sin, mesh=mesh, in_specs=P(None, "y"), out_specs=P(None, "y"), axis_names={"y"})
+    nested = xpr.shard_map(again, mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})
+    for call in (nested, xpr.jit(nested)):
+        with pytest.raises(ValueError) as error:
+            call(X)
+        assert "context mesh is AbstractMesh('x': 4, 'y': 2, axis_types=(Manual, Auto)), which should " in str(
+            error.value
+        )
+        assert "match the mesh passed to shard_map, Mesh('x': 4, 'y': 2). Leave mesh out" in str(error.value)
+
+
+def test_device_put_to_a_device_inside(mesh):
+    """A compiled program runs on the devices of its arguments; one that runs at once says that it can't."""
+    device, free = xpr.devices()[3], by_rows(lambda x: x + xpr.device_put(1.0), mesh, P("x"))
+    close(free(X), X + 1)
+    for put in (lambda x: x + xpr.device_put(1.0, device), lambda x: xpr.device_put(x, device) + 1):
+        with pytest.raises(ValueError, match="device_put: inside of a shard_map .* got device .*id=3.* Leave the"):
+            by_rows(put, mesh, P("x"))(X)
+        close(xpr.jit(by_rows(put, mesh, P("x")))(X), X + 1)
+        close(by_rows(xpr.jit(put), mesh, P("x"))(X), X + 1)
+
+
+def test_tangents_of_what_is_the_same_on_all_devices(mesh):
+    def pulled(cast):
+        def run(p, t):
+            out, derivative = xpr.linearize(lambda p: jnp.sum(p**2), cast(p))
+            return xpr.linear_transpose(derivative, cast(p))(derivative(t))[0]
+
+        return xpr.shard_map(run, mesh=mesh, in_specs=(P(), P("x")), out_specs=P("x"))
+
+    with pytest.raises(ValueError) as error:
+        pulled(lambda p: p)(np.float32([3, 4]), X[0])
+    assert "inconsistent with the original primal values" in str(error.value)
+    assert "may differ between the devices along ('x',), and the value is the same on all" in str(error.value)
+    assert "by applying `jax.lax.pcast(..., ('x',), to='varying')` to the primal value passed" in str(error.value)
+    w, t = np.float32([3, 4]), X[0].reshape(4, 2)
+    each = 4 * w * (w * t).sum(1, keepdims=True)
+    close(pulled(lambda p: lax.pcast(p, "x", to="varying"))(w, X[0]), each.reshape(-1))
 
 
 def test_loops_and_branches_inside(mesh):

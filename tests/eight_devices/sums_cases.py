@@ -12,7 +12,7 @@ from xpr import export, lax
 from xpr.config import override
 from xpr.errors import ShardingTypeError
 from xpr.jaxpr import dumps, equal, loads, parse
-from xpr.sharding import AxisType, NamedSharding, reshard
+from xpr.sharding import AxisType, NamedSharding, auto_axes, reshard
 from xpr.sharding import PartitionSpec as P
 
 X = np.arange(32.0, dtype=np.float32).reshape(4, 8) / 10
@@ -389,3 +389,38 @@ def test_gradients_to_weights_of_layers_in_a_loop_are_accumulated_and_summed_onc
 
         assert set(np.ravel(gradient(weights, batches))) == {2 * 4.0**4 * (4 if shared else 1)}
         assert [each.times for each in gradient.lower(weights, batches).compile().collectives()] == [1]
+
+
+# -- Values that become unreduced: their sum over the devices is the value, however it was computed
+
+A = np.arange(16, dtype=np.float32).reshape(4, 4) / 8
+U, R = P(unreduced={"x"}), P(reduced={"x"})
+MADE = {
+    "as it is": (lambda x: reshard(x, U), A),
+    "computed": (lambda x: reshard(jnp.sin(x) * 2, U), 2 * np.sin(A)),
+    "made": (lambda x: jnp.full((4, 4), 3.0, out_sharding=U), np.full_like(A, 3)),
+    "reshaped": (lambda x: jnp.reshape(x * 3, (2, 8), out_sharding=U), 3 * A.reshape(2, 8)),
+    "an outer product": (lambda x: jnp.einsum("a,b->ab", x[0], x[1], out_sharding=U), np.outer(A[0], A[1])),
+    "by the compiler": (auto_axes(lambda x: jnp.cumsum(x, 0), axes="x", out_sharding=U), np.cumsum(A, 0)),
+    "in a scan": (
+        lambda x: lax.scan(lambda c, _: (c + reshard(jnp.cos(x), U), None), reshard(x, U), None, length=3)[0],
+        A + 3 * np.cos(A),
+    ),
+    "in a branch": (lambda x: lax.cond(True, lambda x: reshard(x * 2, U), lambda x: reshard(x, U), x), 2 * A),
+    "a gradient": (lambda x: xpr.grad(lambda w: (jnp.sin(w) * x).sum())(reshard(x * 1, R)), np.cos(A) * A),
+}
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, xpr.jit], ids=["eager", "jit"])
+@pytest.mark.parametrize("kind", [AxisType.Explicit, AxisType.Auto])
+@pytest.mark.parametrize("name", MADE)
+def test_values_become_unreduced(name, kind, wrap):
+    """Also beside an Auto axis, along which values may be cut."""
+    make, expected = MADE[name]
+    with xpr.set_mesh(xpr.make_mesh((2, 4), ("x", "y"), (AxisType.Explicit, kind))):
+        for spec in (P(), P("x"), P(None, "y")):
+            if spec and name in ("reshaped", "an outer product", "by the compiler"):
+                continue
+            total = wrap(make)(xpr.device_put(A, spec))
+            assert xpr.typeof(total).sharding.spec.unreduced == {"x"}
+            close(reshard(total, P()), expected)

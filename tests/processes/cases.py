@@ -14,7 +14,7 @@ import xpr.numpy as jnp
 from xpr import lax, multihost_utils
 from xpr.backend import process_group, shards
 from xpr.errors import MissingProcess, NotAddressableError, ProcessLost, ProgramMismatch, UnsupportedRule
-from xpr.sharding import Mesh, NamedSharding
+from xpr.sharding import AxisType, Mesh, NamedSharding
 from xpr.sharding import PartitionSpec as P
 
 HEARTBEAT = 4
@@ -147,6 +147,26 @@ def arrays():
     own = jnp.arange(3.0) + i  # nothing to do with the others
     np.testing.assert_array_equal(xpr.jit(lambda x: x * 2)(own), 2 * np.arange(3) + 2 * i)
     assert own.is_fully_addressable and own.device == xpr.local_devices()[0]
+
+
+def current_mesh():
+    """Inside of set_mesh new arrays and results are on the devices of both processes, which have two each."""
+    i, n = joined()
+    mesh, whole = xpr.make_mesh((4,), ("x",), (AxisType.Explicit,)), np.arange(16, dtype=np.float32).reshape(8, 2)
+    with xpr.set_mesh(mesh):
+        key = xpr.random.key(0)
+        for made in (jnp.ones((8, 2)), jnp.asarray(whole), jnp.arange(4), whole @ whole.T, key, xpr.random.normal(key)):
+            made = jnp.asarray(made)
+            assert made.sharding.mesh is mesh and made.is_fully_replicated and len(made.addressable_shards) == 2
+        np.testing.assert_array_equal(jnp.asarray(whole) * 2 + whole, 3 * whole)
+        rows = xpr.device_put(whole, P("x"))
+        step = xpr.jit(xpr.value_and_grad(lambda w, x: jnp.sum((x @ w) ** 2)))
+        loss, gradient = step(jnp.ones(2), rows)
+        np.testing.assert_allclose(loss, (whole.sum(1) ** 2).sum())
+        np.testing.assert_allclose(gradient, 2 * whole.T @ whole.sum(1))
+        own = xpr.device_put(whole)
+        assert own.devices() == {xpr.local_devices()[0]} and not own.committed
+    assert jnp.ones(2).devices() == {xpr.local_devices()[0]}
 
 
 def callbacks():

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree
-from xpr.api.current_mesh import get_abstract_mesh, use_abstract_mesh
+from xpr.api.current_mesh import get_abstract_mesh, with_mesh
 from xpr.backend.sharding import NamedSharding, PartitionSpec, axes_of
 from xpr.control.devices.sharding_constraint import reshard
 from xpr.core.avals import aval_of
@@ -65,9 +65,9 @@ def auto_axes(
         inner = _with_types("auto_axes", outer, axes, AxisType.Auto)
         if inner == outer:
             return fun(*args, **kwargs)
-        with use_abstract_mesh(inner):
+        with with_mesh(inner):
             results = fun(*_over(inner, args), **_over(inner, kwargs))
-        with use_abstract_mesh(outer):
+        with with_mesh(outer):
             return reshard(results, wanted)
 
     return named_like(boundary(with_auto_axes), fun)
@@ -116,7 +116,7 @@ def explicit_axes(
                 "`with xpr.set_mesh(mesh)`."
             )
         inner = _with_types("explicit_axes", outer, axes, AxisType.Explicit)
-        with use_abstract_mesh(inner):
+        with with_mesh(inner):
             results = fun(*_resharded(args, wanted), **kwargs)
         return _over(outer, results)
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from xpr.backend.mesh import AbstractMesh, Mesh
+from xpr.compile.bottom_traces import install_in_thread
 from xpr.config import override, settings
+from xpr.core.interpreter import context
 from xpr.errors import ArgumentError
 
 
@@ -15,7 +19,8 @@ class set_mesh:
     """Makes a mesh the current one of this thread; `with set_mesh(mesh):` for as long as the block lasts.
 
     Where there is one, `jit`, `device_put` and `lax.with_sharding_constraint` take bare partition specs, and
-    `shard_map` needs no mesh.
+    `shard_map` needs no mesh. New arrays, and the results of values that are on no device by name, are replicated over
+    the mesh.
 
     Args:
       mesh: a `Mesh`; None for none.
@@ -39,35 +44,60 @@ class set_mesh:
                 f"set_mesh: {mesh!r} contains manual axes, as only those of a shard_map are, inside of it. Make it "
                 "with Auto or Explicit axes."
             )
-        self.mesh, self.before = mesh, settings.mesh
+        self.mesh, self.before = mesh, (settings.mesh, settings.program_mesh, context.trace)
         settings.mesh = None if mesh is None or mesh.empty else mesh
+        settings.program_mesh = settings.mesh if isinstance(settings.mesh, Mesh) else None
+        install_in_thread()
 
     def __enter__(self) -> Mesh | None:
         return self.mesh
 
     def __exit__(self, *error: object) -> None:
-        settings.mesh = self.before
+        settings.mesh, settings.program_mesh, context.trace = self.before
 
 
 def use_abstract_mesh(mesh: AbstractMesh) -> Any:
     """A context manager in which a mesh without devices is the current one: programs can be traced, and not run.
 
-    Where it has the axes of the mesh that was current, with other types, that one's devices remain.
+    Inside of `set_mesh` its devices remain, along the axes of this mesh.
+
+    Raises:
+      ValueError: the mesh of `set_mesh` has another number of devices.
 
     >>> import xpr
     >>> with xpr.sharding.use_abstract_mesh(xpr.sharding.AbstractMesh((64,), ("x",))):
     ...     xpr.sharding.get_abstract_mesh()
     AbstractMesh('x': 64)
     """
-    return override("mesh", mesh_of_types(mesh))
+    around = settings.program_mesh
+    if around is None or isinstance(mesh, Mesh) or mesh.manual_axes or mesh.empty:
+        return with_mesh(mesh)
+    if mesh.size != around.size:
+        raise ValueError(
+            f"use_abstract_mesh cannot change the size of the current mesh, {around!r}, of {around.size} devices: that "
+            f"of {mesh!r} is {mesh.size}. Call set_mesh with a mesh of as many."
+        )
+    return _on_devices(around.along(mesh))
 
 
-def mesh_of_types(mesh: AbstractMesh) -> AbstractMesh:
-    """The current mesh with other types of axes, as a mesh with the same axes has them; else that mesh."""
+@contextmanager
+def _on_devices(mesh: Mesh) -> Iterator[None]:
+    """A context manager in which a mesh is the current one, and programs run on its devices."""
+    before = context.trace
+    with override("mesh", mesh), override("program_mesh", mesh):
+        install_in_thread()
+        try:
+            yield
+        finally:
+            context.trace = before
+
+
+def with_mesh(mesh: AbstractMesh) -> Any:
+    """A context manager in which a mesh is the current one; the devices of one with the same axes remain."""
     current = settings.mesh
-    if not isinstance(current, Mesh) or isinstance(mesh, Mesh) or current.shape_tuple != mesh.shape_tuple:
-        return mesh
-    return current if current.axis_types == mesh.axis_types else current.update(axis_types=mesh.axis_types)
+    if isinstance(current, Mesh) and not isinstance(mesh, Mesh) and current.shape_tuple == mesh.shape_tuple:
+        mesh = current.along(mesh)
+    return override("mesh", mesh)
 
 
 def get_mesh() -> Mesh:

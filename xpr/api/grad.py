@@ -105,6 +105,7 @@ def _tangent_out(tangent: Any) -> Any:
     return as_array(instantiate(tangent))
 
 
+_NOWHERE: frozenset[Any] = frozenset()
 _NO_TANGENT = (
     "{}: differentiates by arrays, and got a Ref of type {}. Differentiate a function of what it is to hold, which "
     "makes the ref."
@@ -118,12 +119,19 @@ def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], function: s
         if type(p) is Ref:
             raise RefError(_NO_TANGENT.format(function, p.aval.str_short()))
         expected, actual = aval_of(p).to_tangent_aval(), aval_of(t)
-        if expected.shape != actual.shape or expected.dtype != actual.dtype:
+        varying = actual.varying - expected.varying if function == "linearize" else _NOWHERE
+        if expected.shape != actual.shape or expected.dtype != actual.dtype or varying:
             fault = "jvp: tangent values inconsistent with the primal values"
             if function == "linearize":
                 called = "linearized function called on tangent values"
                 fault = f"linearize: {called} inconsistent with the original primal values"
             hint = " Tangents of integers have dtype float0." if expected.dtype == dtypes.float0 else ""
+            if varying:
+                axes = tuple(sorted(varying, key=str))
+                hint += (
+                    f" The tangent may differ between the devices along {axes}, and the value is the same on all. Let "
+                    f"both, by applying `jax.lax.pcast(..., {axes}, to='varying')` to the primal value passed."
+                )
             raise ArgumentError(
                 f"{fault}: the tangent of a value of type "
                 f"{aval_of(p).str_short()} has type {expected.str_short()}, and {actual.str_short()} was given.{hint}"

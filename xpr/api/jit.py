@@ -26,7 +26,7 @@ from xpr.api.staging import ShapeDtypeStruct, shaped
 from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array
-from xpr.backend.mesh import MeshOfProcesses
+from xpr.backend.mesh import AbstractMesh, MeshOfProcesses
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, typed
 from xpr.compile.argument_shardings import ArgumentShardings
 from xpr.compile.evaluate import EvalTrace, device_of, reference_eval
@@ -210,7 +210,7 @@ class JitFunction:
         return self if instance is None else _Bound(self, instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if type(context.trace) is EvalTrace:
+        if context.trace.runs_known_calls:
             results = self.known.call(args, kwargs)
             if results is not NotImplemented:
                 return results
@@ -460,14 +460,15 @@ class JitFunction:
         if traced.refs is not None:
             requested_out += [current[i] for i in traced.refs.written]
         constants = shardings_of(program.consts)
-        shardings = [*requested_in, *requested_out, device, *constants, *current]
+        shardings = [*requested_in, *requested_out, *constants, *current]
         meshes = (each.mesh for each in shardings if type(each) is NamedSharding)
         mesh = mesh_of(traced.jaxpr.jaxpr)
         if isinstance(mesh, MeshOfProcesses):
             self.check_are_of_process([*requested_in, *requested_out], mesh)
             constants, current = tuple(shardings_over(mesh, constants)), shardings_over(mesh, current)
         else:
-            mesh = next(meshes, None) or mesh_with_devices(mesh, device)
+            by_default = _default_mesh(device)
+            mesh = next(meshes, None) or mesh_with_devices(mesh, device) or by_default
         if mesh is None:
             return None
         requested_out = shardings_of_types(program.out_avals, mesh, requested_out)
@@ -540,6 +541,14 @@ class JitFunction:
         """Forgets the traced and compiled programs of this function, and recent ones that may be of the same text."""
         self.caches.clear()
         compiler.forget_recent()
+
+
+def _default_mesh(device: Any) -> Any:
+    """The mesh of a program whose arguments are on no device by name; ahead of calls one without devices will do."""
+    current, around = settings.mesh, settings.program_mesh
+    if device is None and around is None and type(current) is AbstractMesh and not current.manual_axes:
+        return current
+    return around if device is None or type(device) is NamedSharding else None
 
 
 def _by_reference(traced: Traced, leaves: Sequence[Any]) -> list[Any]:

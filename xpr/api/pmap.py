@@ -16,7 +16,6 @@ from xpr.backend import devices as platforms
 from xpr.backend import processes
 from xpr.backend.mesh import names_of_devices
 from xpr.backend.sharding import Mesh
-from xpr.compile.evaluate import EvalTrace
 from xpr.compile.partition import buffer_at
 from xpr.config import settings
 from xpr.control.devices.xla_pmap import pmap_params, pmap_program, xla_pmap_p
@@ -139,7 +138,7 @@ def _pmap(
     known_calls = KnownCalls()
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        if type(context.trace) is EvalTrace:
+        if context.trace.runs_known_calls:
             results = known_calls.call(args, kwargs)
             if results is not NotImplemented:
                 return results
@@ -174,7 +173,7 @@ def _pmap(
             devices=None if requested is None else names_of_devices(requested), name=function_name(fun),
         )  # fmt: skip
         outs = xla_pmap_p.bind(*operands, **params)
-        if type(context.trace) is EvalTrace and not static and not any(donated):
+        if context.trace.runs_known_calls and not static and not any(donated):
             program = pmap_program(operands, params)
             constants = list(map(buffer_at, closed.consts, program.in_shardings))
             known_calls.remember(call, program, constants, staged.out_tree)

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from xpr import tree
-from xpr.api.current_mesh import use_abstract_mesh
+from xpr.api.current_mesh import with_mesh
 from xpr.backend.array import Array
 from xpr.backend.mesh import AbstractMesh
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from xpr.compile.argument_shardings import known_sharding
 from xpr.config import settings
-from xpr.control.devices.device_values import CastsTrace, DeviceTrace, is_staged, value_outside
+from xpr.control.devices.device_values import CastsTrace, DeviceTrace, staged_by, value_outside
 from xpr.control.devices.replication import find_divergence, resolve_of_copies, varying_axes
 from xpr.control.devices.shard_map import ManualMesh
 from xpr.control.groups import mask, split_list
@@ -40,7 +40,7 @@ def _trace_of(
     leaves: Sequence[Any], specs: Sequence[PartitionSpec], manual: ManualMesh, signature: Signature
 ) -> StageTrace:
     """What stages the function: where nothing around is staged, it may ask for values."""
-    if is_staged() or Ref in map(type, leaves):
+    if staged_by() or Ref in map(type, leaves):
         return StageTrace(context.trace, signature)
     values = list(map(value_outside, leaves))
     if any(x is None for x in values):
@@ -124,13 +124,9 @@ def shard_map(
         return _over_the_current_mesh(
             fun, in_specs=in_specs, out_specs=out_specs, axis_names=axis_names, check_vma=check_vma
         )
-    mesh = _inside_of_others(mesh)
     manual = ManualMesh(mesh, _manual_axes(mesh, axis_names), check_vma)
     known: dict[Any, tuple[ClosedJaxpr, Any, list[PartitionSpec], Sequence[bool]]] = {}
     mapped_for: dict[Any, Callable[..., Any]] = {}  # by the plain values among the arguments
-    inside_of_others = _over_meshes(
-        fun, in_specs=in_specs, out_specs=out_specs, axis_names=axis_names, check_vma=check_vma
-    )
 
     def mapped(*args: Any, **by_name: Any) -> Any:
         if by_name:
@@ -138,9 +134,7 @@ def shard_map(
                 f"shard_map: {describe_function(fun)} was given {', '.join(map(repr, by_name))} by name, and arguments "
                 "have their specs by position. Pass them so, or bind them before: shard_map(partial(f, y=y), ...)."
             )
-        within = _inside_of_others(mesh)
-        if within is not mesh:
-            return inside_of_others(within, *args)
+        _check_mesh_inside(mesh)
         static = _static(in_specs, args)
         if not static:
             return of_arrays(args)
@@ -186,7 +180,7 @@ def shard_map(
         if staged is None:
             flat = FlatFunction(fun, tree.structure((args, {})))
             trace = _trace_of(leaves, specs, manual, signature_of("mapped with shard_map", fun, args, {}))
-            with manual.in_scope(checked=manual.check), use_abstract_mesh(manual.inner):
+            with manual.in_scope(checked=manual.check), with_mesh(manual.inner):
                 closed = stage(_cast_by_the_user(flat) if manual.check else flat, parts, trace=trace)
             _refuse_cut_constants(fun, closed)
             written: Sequence[bool] = ()
@@ -366,12 +360,14 @@ def _with_sums(x: Any, spec: PartitionSpec, manual: ManualMesh) -> Any:
     return constrain(x, NamedSharding(manual.mesh, spec))
 
 
-def _inside_of_others(mesh: Any) -> Any:
-    """The mesh, with the axes that are Manual by shard_maps around, where these are over the same one."""
+def _check_mesh_inside(mesh: AbstractMesh) -> None:
+    """Raises ValueError inside of a shard_map over another mesh, or over axes that are Manual there alone."""
     current = settings.mesh
-    if current is None or not current.manual_axes or current.shape_tuple != mesh.shape_tuple:
-        return mesh
-    return mesh if mesh.axis_types == current.axis_types else mesh.update(axis_types=current.axis_types)
+    if current is not None and current.manual_axes and current.abstract_mesh != mesh.abstract_mesh:
+        raise ValueError(
+            f"shard_map: inside of another one the context mesh is {current!r}, which should match the mesh passed to "
+            f"shard_map, {mesh!r}. Leave mesh out, and name the further axes: axis_names."
+        )
 
 
 def _manual_axes(mesh: Mesh, axis_names: Collection[Any]) -> tuple[Any, ...]:

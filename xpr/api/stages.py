@@ -148,7 +148,7 @@ class Traced(Stage):
             if segmented is not None:
                 return Lowered(self, segmented, device, None, (device.platform,))
         layout = self.devices_layout()
-        if layout is not None:
+        if layout is not None and isinstance(layout.mesh, Mesh):
             device = layout.mesh.flat[0]
         module = self._module(device.platform)
         return Lowered(self, module, device, layout, (device.platform,))

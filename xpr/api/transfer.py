@@ -18,14 +18,14 @@ from xpr.backend.shards import check_has_local_devices
 from xpr.compile import transfer_guard
 from xpr.compile.argument_shardings import known_device
 from xpr.compile.placement import to_device
+from xpr.control.devices.device_values import DeviceTrace, staged_by
 from xpr.core.avals import ShapedArray, is_key
-from xpr.core.interpreter import Tracer, context
+from xpr.core.interpreter import Tracer
 from xpr.core.memory import MemorySpace, space_of_kind
 from xpr.errors import ArgumentError
-from xpr.numpy.creation import asarray, copied
+from xpr.numpy.creation import asarray, copied, on_no_device
 from xpr.primitives.device_put import device_put_p, in_memory, space_of
 from xpr.primitives.sharding_constraint import constrain, sharding_of
-from xpr.transforms.stage import StageTrace
 
 __all__ = ["block_until_ready", "copy_to_host_async", "device_get", "device_put", "live_arrays"]
 
@@ -51,7 +51,8 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     Raises:
       TypeError: a leaf is neither an array nor a number, or `device` is not a device.
       ValueError: `donate` and `may_alias` are both True; an axis can't be cut into equal parts; the device is another
-        process's; or processes pass different values. The message names the array.
+        process's; processes pass different values; or a device is named inside of a `shard_map` that runs at once. The
+        message names the array.
 
     >>> import numpy as np, xpr
     >>> xpr.device_put({"w": np.ones(2, np.float32)}, xpr.devices()[0])
@@ -161,7 +162,12 @@ def _check_same(group: processes.ProcessGroup, x: Any, targets: Sequence[Any]) -
 
 
 def _put(leaf: Any, device: Device | Sharding | None) -> Any:
-    value = asarray(leaf)
+    value = on_no_device(leaf)
+    if device is not None and type(device) not in (NamedSharding, MemorySpace) and type(staged_by()) is DeviceTrace:
+        raise ValueError(
+            f"device_put: inside of a shard_map each device has its own part of a value, and got device {device!r}. "
+            "Leave the device out, or move the value before or after the shard_map."
+        )
     if not isinstance(value, Tracer):
         value._check_if_deleted()
         return to_device(value, device)
@@ -171,18 +177,10 @@ def _put(leaf: Any, device: Device | Sharding | None) -> Any:
 def _put_traced(x: Any, device: Any) -> Any:
     if isinstance(device, NamedSharding):
         return in_memory(constrain(x, device), space_of_kind(device.memory_kind))
-    if type(device) is not MemorySpace and not _is_staged():
+    if type(device) is not MemorySpace and not staged_by():
         source = known_device(x)
         return device_put_p.bind(x, device=device, **({} if source is None else {"source": source}))
     return in_memory(x, space_of(device))
-
-
-def _is_staged() -> bool:
-    """Whether a program is traced, which runs on the devices of its arguments."""
-    trace: Any = context.trace
-    while trace is not None and not isinstance(trace, StageTrace):
-        trace = trace.parent
-    return trace is not None
 
 
 def device_get(x: Any) -> Any:

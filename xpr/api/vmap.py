@@ -107,7 +107,8 @@ def vmap(
             return _same_in_all_rows(FlatFunction(fun, in_tree), leaves, dims, axis_name, size)
 
         return tree.unflatten(
-            flat.out_tree, _move_mapped_axes(fun, outs, out_dims, flat.out_tree, out_axes, size, same)
+            flat.out_tree,
+            _move_mapped_axes(fun, outs, out_dims, flat.out_tree, out_axes, size, rows_of_types, same),
         )
 
     vectorized = named_like(boundary(mapped), fun)
@@ -249,9 +250,10 @@ def _move_mapped_axes(
     out_tree: Any,
     out_axes: Any,
     size: int,
+    rows: ExplicitSharding | None,
     same: Callable[[], set[int]],
 ) -> list[Any]:
-    """The results with their mapped axes at `out_axes`."""
+    """The results with their mapped axes at `out_axes`; those that get one have it partitioned as `rows`."""
     if type(out_axes) is int:
         targets: list[Any] = [out_axes] * len(outs)
     else:
@@ -278,7 +280,8 @@ def _move_mapped_axes(
                 f"vmap: out_axes={target} is out of range for a result of {describe_function(fun)} with {ndim} axes, "
                 "the mapped one included."
             )
-        moved.append(as_array(x if dim == target else mapped_to(x, dim, size, target % ndim)))
+        x = as_array(x if dim == target else mapped_to(x, dim, size, target % ndim))
+        moved.append(x if dim is not None or rows is None else with_rows_along(x, rows, target % ndim))
     return moved
 
 

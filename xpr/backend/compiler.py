@@ -36,7 +36,7 @@ from xpr.backend.calling_executable import CallingExecutable
 from xpr.backend.executable import Executable, StoredProgram, runnable
 from xpr.backend.mlir_bindings import parse
 from xpr.backend.portable import refined
-from xpr.backend.sharding import Mesh, NamedSharding, naming_size_one, sharding_from_proto
+from xpr.backend.sharding import Mesh, NamedSharding, as_type_says, sharding_from_proto
 from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import POLYMORPHIC, Codegen
 from xpr.backend.waiting import watched
@@ -246,14 +246,10 @@ def compile_partitioned(
     chosen_in = _chosen(in_shardings, in_ranks, mesh, raw.get_parameter_shardings)
     out_ranks = [aval.ndim for aval in out_avals]
     chosen_out = _chosen(out_shardings, out_ranks, mesh, raw.get_output_shardings)
-    if 1 in mesh.axis_sizes:
-        as_arguments = _as_arguments(chosen_out, out_ranks, chosen_in, in_ranks)
-        chosen_out = [named if asked is None else asked for named, asked in zip(as_arguments, out_shardings)]
+    as_arguments = _as_arguments(chosen_out, out_ranks, chosen_in, in_ranks)
     chosen_out = [
-        naming_size_one(sharding, aval).with_memory_kind(kind_of_space(aval.memory_space))
-        if asked is None
-        else sharding
-        for sharding, asked, aval in zip(chosen_out, out_shardings, out_avals)
+        as_type_says(named, aval).with_memory_kind(kind_of_space(aval.memory_space)) if asked is None else asked
+        for named, asked, aval in zip(as_arguments, out_shardings, out_avals)
     ]
     about = out_avals, mesh.flat, name, chosen_in, chosen_out
     return CallingPartitionedExecutable(copies, *about) if copies else PartitionedExecutable(raw, *about)
@@ -272,8 +268,9 @@ def _over(mesh: Mesh, options: Any) -> Any:
 def _as_arguments(
     chosen: Sequence[NamedSharding], ranks: Sequence[int], arguments: Sequence[NamedSharding], in_ranks: Sequence[int]
 ) -> list[NamedSharding]:
-    """Shardings of results as the compiler chose them, by the specs of the first arguments that are cut alike: those
-    name axes of size 1, which the compiler does not know.
+    """Shardings of results as the compiler chose them, by the specs of the first arguments that are cut alike.
+
+    Those name axes of size 1, of which the compiler knows nothing, and have the elements None that the user wrote.
     """
     known: dict[Any, NamedSharding] = {}
     for sharding, rank in zip(arguments, in_ranks):

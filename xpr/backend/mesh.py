@@ -135,6 +135,12 @@ class Mesh(AbstractMesh):
             self.axis_types if axis_types is None else axis_types,
         )
 
+    def along(self, axes: AbstractMesh) -> Mesh:
+        """The devices, row by row, along the axes of a mesh of as many."""
+        if axes.shape_tuple == self.shape_tuple and axes.axis_types == self.axis_types:
+            return self
+        return Mesh(self.devices.reshape(axes.axis_sizes), axes.axis_names, axes.axis_types)
+
     def __enter__(self) -> Mesh:
         _entered.before.append(settings.mesh)
         settings.mesh = self

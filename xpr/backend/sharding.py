@@ -494,18 +494,25 @@ _NO_MESH = AbstractMesh((), ())
 ShapedArray.sharding = property(_of_type)  # type: ignore[attr-defined]
 
 
-def naming_size_one(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
-    """The sharding that a compiled program reports of a result, with those axes of size 1 that its type names."""
+def as_type_says(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
+    """The sharding that a compiled program reports of a result, with those axes of size 1 that its type names.
+
+    Over Explicit axes it has an element for each axis of the array, if it is cut as its type says and no further.
+    """
     mesh, explicit = sharding.mesh, aval.explicit
-    if explicit is None or explicit.parts is None or explicit.mesh.shape_tuple != mesh.shape_tuple:
-        return sharding
     parts = [*sharding.spec, *[None] * (aval.ndim - len(sharding.spec))]
-    used = [name for part in parts for name in axes_of(part)]
-    named = [
-        (*[name for name in axes_of(own) if mesh.shape[name] == 1 and name not in used], *axes_of(part))
-        for own, part in zip(explicit.parts, parts)
-    ]
-    return sharding if list(map(axes_of, parts)) == named else sharding.with_spec(list(map(normalized, named)))
+    own: Sequence[Any] = [None] * aval.ndim
+    if explicit is not None and explicit.parts is not None and explicit.mesh.shape_tuple == mesh.shape_tuple:
+        own = explicit.parts
+        used = [name for part in parts for name in axes_of(part)]
+        named = [
+            (*[name for name in axes_of(of_type) if mesh.shape[name] == 1 and name not in used], *axes_of(part))
+            for of_type, part in zip(own, parts)
+        ]
+        if list(map(axes_of, parts)) != named:
+            parts = list(map(normalized, named))
+            sharding = sharding.with_spec(parts)
+    return sharding.with_spec(parts) if mesh.has_explicit and list(own) == parts else sharding
 
 
 def typed(aval: ShapedArray, sharding: Any) -> ShapedArray:

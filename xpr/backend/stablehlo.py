@@ -231,17 +231,20 @@ class Module:
         return next((each for each in known if each.shape_tuple == mesh.shape_tuple), mesh)
 
     def sharding(self, mesh: Any, spec: Sequence[Any], ndim: int, is_open: bool = False) -> str:
-        """`<@mesh, [{"x"}, {}]>`; what is open may be cut further, along axes that are not Explicit."""
+        """`<@mesh, [{"x"}, {}]>`; what is open may be cut further, along axes that are not Explicit.
+
+        What is unreduced is not open: Shardy would sum it over further axes, too.
+        """
         if not isinstance(mesh, Mesh):
             mesh = self._with_devices(mesh)
         if mesh not in self._meshes:
             self.numbers(mesh)
             self._meshes[mesh] = f"mesh{len(self._meshes) or ''}"
-        axes = []
+        sums: Collection[Any] = getattr(spec, "unreduced", ())
+        is_open, axes = is_open and not sums, []
         for part in (*spec, *[None] * (ndim - len(spec))):
             names = [*map(axis_text, axes_of(part)), *["?"] * (is_open or part is PartitionSpec.UNCONSTRAINED)]
             axes.append(f"{{{', '.join(names)}}}")
-        sums: Collection[Any] = getattr(spec, "unreduced", ())
         used = {*sums, *self.manual, *[name for part in spec for name in axes_of(part)]}
         copies = [name for name in mesh.explicit_axes if name not in used] if is_open else []
         sets = {"replicated": copies, "unreduced": [name for name in mesh.axis_names if name in sums]}

@@ -1,5 +1,5 @@
-"""The bottom interpreter of a thread: it runs operations, and while `debug_nans`, `debug_infs` or a `transfer_guard` is
-set it checks them, too.
+"""The bottom interpreter of a thread: it runs operations, inside of `set_mesh` on the devices of the mesh, and while
+`debug_nans`, `debug_infs` or a `transfer_guard` is set it checks them, too.
 """
 
 from __future__ import annotations
@@ -8,10 +8,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from xpr.backend.mesh import Mesh
 from xpr.compile import transfer_guard as guard
 from xpr.compile.check_values import CheckingTrace
 from xpr.compile.evaluate import EvalTrace
 from xpr.compile.key_reuse import KeyReuseTrace
+from xpr.compile.over_mesh import MeshTrace
 from xpr.config import after_update, config, override, readable, settings
 from xpr.core.interpreter import context, current, install_base
 from xpr.core.primitive import Primitive
@@ -27,18 +29,19 @@ class RefusingTrace(EvalTrace):
 
     __slots__ = ()
     runs_programs = False
+    runs_known_calls = False
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         raise RuntimeError(f"{params.get('name', primitive)} would be run, and no_execution is set.")
 
 
-def _bottom() -> EvalTrace:
-    """The interpreter for the settings of this thread."""
-    trace = EvalTrace()
+def _bottom(mesh: Mesh | None) -> EvalTrace:
+    """The interpreter for the settings of this thread, over a mesh where there is one."""
+    trace = EvalTrace() if mesh is None else MeshTrace(mesh)
     if settings.no_execution:
         return RefusingTrace()
     if settings.debug_nans or settings.debug_infs:
-        trace = CheckingTrace(settings.debug_nans, settings.debug_infs)
+        trace = CheckingTrace(trace, settings.debug_nans, settings.debug_infs)
     if settings.debug_key_reuse:
         trace = KeyReuseTrace(trace)
     if guard.is_on():
@@ -53,7 +56,7 @@ def _with_settings(**values: Any) -> Iterator[None]:
         for name, value in values.items():
             stack.enter_context(override(name, value))
         if isinstance(context.trace, EvalTrace):  # while something is traced there is nothing to check
-            stack.enter_context(current(_bottom()))
+            stack.enter_context(current(_bottom(settings.program_mesh)))
         yield
 
 
@@ -203,10 +206,14 @@ readable(
 
 def _install() -> None:
     """Makes the interpreter for the current settings the bottom one, of this thread and of those that start later."""
-    bottom = _bottom()
-    install_base(bottom)
+    install_base(_bottom(None))
+    install_in_thread()
+
+
+def install_in_thread() -> None:
+    """Makes the interpreter for the current settings, the mesh among them, the bottom one of this thread."""
     if isinstance(context.trace, EvalTrace):
-        context.trace = bottom
+        context.trace = _bottom(settings.program_mesh)
 
 
 def _guard_all() -> None:

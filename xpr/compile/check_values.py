@@ -27,17 +27,18 @@ from xpr.text.printer import format_eqn, letters
 
 
 class CheckingTrace(EvalTrace):
-    """Runs operations and raises FloatingPointError where a result is nan (or infinite)."""
+    """Runs operations by another interpreter, and raises FloatingPointError where a result is nan (or infinite)."""
 
-    __slots__ = ("infs", "nans")
+    __slots__ = ("infs", "inner", "nans")
     runs_programs = False
+    runs_known_calls = False
 
-    def __init__(self, nans: bool, infs: bool):
+    def __init__(self, inner: EvalTrace, nans: bool, infs: bool):
         super().__init__()
-        self.nans, self.infs = nans, infs
+        self.inner, self.nans, self.infs = inner, nans, infs
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-        outs = EvalTrace.process(self, primitive, args, params)
+        outs = self.inner.process(primitive, args, params)
         if any(map(self.bad_value, outs)):
             _Search(self, ()).operation(primitive, args, params, outs, context.source or here(2))
         return outs
@@ -88,7 +89,7 @@ class _Search:
         for eqn in jaxpr.eqns:
             values = [read(v) for v in eqn.invars]
             with jaxprs_run_by(None):
-                outs = EvalTrace.process(self.trace, eqn.primitive, values, eqn.params)
+                outs = self.trace.inner.process(eqn.primitive, values, eqn.params)
             if any(map(self.trace.bad_value, outs)):
                 self.operation(eqn.primitive, values, eqn.params, outs, eqn.source)
             env.update(zip(eqn.outvars, outs))

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from functools import partial
 from operator import itemgetter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -89,6 +89,7 @@ class EvalTrace(Trace):
 
     __slots__ = ()
     runs_programs: bool = True  # whether the program of a jitted function runs as it is
+    runs_known_calls: ClassVar[bool] = True
 
     def __init__(self) -> None:
         super().__init__(None)
@@ -236,6 +237,8 @@ def run_on_several(
 def device_of(args: Sequence[Any]) -> Any:
     """The device that committed operands are on, a sharding if there are several, else the default.
 
+    Inside of `set_mesh` the default is a sharding over the mesh.
+
     Raises:
       ValueError: operands are committed to different devices.
     """
@@ -251,7 +254,10 @@ def device_of(args: Sequence[Any]) -> Any:
                     "Put them on one with xpr.device_put(x, device)."
                 )
             device = x._device
-    return device or devices.default_device()
+    if device is None:
+        mesh = settings.program_mesh
+        return devices.default_device() if mesh is None else NamedSharding(mesh)
+    return device
 
 
 def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str, donated: tuple[int, ...] = ()) -> list[Any]:

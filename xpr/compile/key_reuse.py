@@ -38,6 +38,7 @@ class KeyReuseTrace(EvalTrace):
 
     __slots__ = ("inner",)
     runs_programs = False
+    runs_known_calls = False
 
     def __init__(self, inner: EvalTrace):
         super().__init__()

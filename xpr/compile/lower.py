@@ -161,6 +161,8 @@ def lower_eqn(builder: Builder, eqn: JaxprEqn, operands: list[Value]) -> list[Va
             return lower_operation(builder, eqn.primitive, operands, avals, eqn.params)
         mesh = _explicit_mesh(eqn)
         if mesh is None:
+            if eqn.primitive.decides_sharding and _is_unreduced(eqn.outvars[0]):
+                operands = [_before_sums(builder, eqn, operands[0])]
             results = lower_operation(builder, eqn.primitive, operands, [aval.plain for aval in avals], eqn.params)
             if not eqn.primitive.call:
                 return results
@@ -176,6 +178,15 @@ def lower_eqn(builder: Builder, eqn: JaxprEqn, operands: list[Value]) -> list[Va
     except UnsupportedRule as error:
         error.add_note(f"  at {summarize(eqn.source)}")
         raise
+
+
+def _before_sums(builder: Builder, eqn: JaxprEqn, x: Value) -> Value:
+    """An operand that becomes unreduced, constrained to be replicated if its type says so, which nothing else does.
+
+    Shardy would otherwise take the whole value that each device computes for an addend.
+    """
+    aval, explicit = eqn.invars[0].aval, eqn.outvars[0].aval.explicit
+    return x if explicit is None or aval.explicit is not None else partitioned_value(builder, explicit.mesh, aval, x)
 
 
 def _is_unreduced(v: Any) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from xpr.backend import compiler
-from xpr.backend.array import Array, host_value
+from xpr.backend.array import Array, host_value, result
 from xpr.backend.each_process import ProgramOfEachProcess, on_each_process
 from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, typed
@@ -25,6 +25,7 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Jaxpr, Var, subjaxprs
 from xpr.core.memory import kind_of_space
+from xpr.core.refs import Ref
 from xpr.core.specs import normalized
 from xpr.primitives.sharding_constraint import reshard_p, sharding_constraint_p
 from xpr.primitives.sharding_rules import parts_of
@@ -126,8 +127,11 @@ def arguments_beside_sums(
 
 
 def sharding_of_type(aval: ShapedArray, mesh: Mesh) -> NamedSharding:
-    """The sharding over a mesh of the arrays of a type."""
-    spec = PartitionSpec() if aval.explicit is None else aval.explicit.spec
+    """The sharding over a mesh of the arrays of a type, which may name other axes of its devices."""
+    explicit = aval.explicit
+    spec = PartitionSpec() if explicit is None else explicit.spec
+    if explicit is not None and explicit.mesh.shape_tuple != mesh.shape_tuple:
+        mesh = mesh.along(explicit.mesh)
     return NamedSharding(mesh, spec.update(parts_of(aval)), memory_kind=kind_of_space(aval.memory_space))
 
 
@@ -139,13 +143,17 @@ def _sharding_with_sums(aval: ShapedArray, mesh: Mesh) -> NamedSharding | None:
 
 
 def mesh_with_devices(mesh: Any, device: Any) -> Any:
-    """The mesh of an operation in a program; the one with these axes that arguments are on, or the current one."""
+    """The mesh of an operation in a program; the one with these axes that arguments are on, or the current one.
+
+    Where neither has these axes, they are of the devices of `set_mesh`, if these are as many.
+    """
     if isinstance(mesh, Mesh) or mesh is None:
         return mesh
     for known in (device.mesh if type(device) is NamedSharding else None, settings.mesh):
         if isinstance(known, Mesh) and known.shape_tuple == mesh.shape_tuple:
-            return known if known.axis_types == mesh.axis_types else known.update(axis_types=mesh.axis_types)
-    return mesh
+            return known.along(mesh)
+    around = settings.program_mesh
+    return mesh if around is None or around.size != mesh.size else around.along(mesh)
 
 
 def lower_partitioned(
@@ -189,15 +197,17 @@ def run_program(program: PartitionedExecutable, args: Sequence[Any], donated: Se
     return results
 
 
-def array_at(aval: ShapedArray, buffer: Any, sharding: NamedSharding) -> Array:
-    """An array of a buffer on several devices."""
-    return Array(typed(aval, sharding), None, buffer, sharding)
+def array_at(aval: ShapedArray, buffer: Any, sharding: NamedSharding) -> Any:
+    """An array of a buffer on several devices; in NumPy for float0."""
+    return result(typed(aval, sharding), buffer, sharding)
 
 
 def buffer_at(x: Any, sharding: NamedSharding) -> Any:
     """The buffer of an array with this sharding; moved if it has another one."""
     if type(x) is Array:
         return x.buffer if has_sharding(x, sharding) else moved(x, sharding).buffer
+    if type(x) is Ref:
+        return buffer_at(x.held(), sharding)
     if isinstance(x, Tracer):
         raise x.misused()
     aval = aval_of(x)

@@ -64,6 +64,7 @@ class GuardingTrace(EvalTrace):
     """Checks the operands of operations, which the interpreter `inner` runs."""
 
     __slots__ = ("inner", "runs_programs")
+    runs_known_calls = False
 
     def __init__(self, inner: EvalTrace):
         super().__init__()

@@ -221,9 +221,12 @@ def _with_leading(closed: Sequence[ClosedJaxpr], values: dict[int, Any]) -> list
 
 
 def type_differences(
-    name: str, in_tree: Any, expected: Sequence[ShapedArray], actual: Sequence[ShapedArray], words: tuple[str, str]
-) -> list[str]:
+    name: str, in_tree: Any, expected: Sequence[ShapedArray], actual: Sequence[ShapedArray], words: tuple[str, str],
+    same: Callable[[ShapedArray, ShapedArray], bool] = lambda a, b: a.shape == b.shape and a.dtype == b.dtype,
+) -> list[str]:  # fmt: skip
     """A line for each leaf whose type differs: its path in `name`, and both types, introduced by `words`.
+
+    `same` says whether two types are alike; by default their shardings and memory spaces may differ.
 
     >>> from xpr import tree
     >>> from xpr.core import ShapedArray
@@ -236,7 +239,7 @@ def type_differences(
     rows = [
         (path, f"{words[0]} {a.str_short()}", f"{words[1]} {b.str_short()}")
         for path, a, b in zip(paths, expected, actual)
-        if a.shape != b.shape or a.dtype != b.dtype
+        if not same(a, b)
     ]
     wide = [max((len(row[i]) for row in rows), default=0) for i in (0, 1)]
     return [f"  {path.ljust(wide[0])}   {one.ljust(wide[1])}   {two}" for path, one, two in rows]

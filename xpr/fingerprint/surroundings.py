@@ -23,7 +23,7 @@ OF_NO_EFFECT = frozenset({"compilation_cache_dir", "enable_compilation_cache", "
 TRACED = (
     "check_tracer_leaks", "debug_infs", "debug_key_reuse", "debug_nans", "default_device", "enable_checks",
     "explain_cache_misses", "log_checkpoint_residuals", "log_compiles", "mesh", "no_execution", "no_tracing",
-    "user_contexts", "xla_metadata",
+    "program_mesh", "user_contexts", "xla_metadata",
 )  # fmt: skip
 
 

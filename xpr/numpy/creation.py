@@ -16,8 +16,9 @@ from xpr import dtypes
 from xpr.backend import compiler, devices
 from xpr.backend.array import Array, from_host, from_words, placement_like
 from xpr.backend.sharding import NamedSharding, SingleDeviceSharding, typed
-from xpr.compile import transfer_guard
+from xpr.compile import over_mesh, transfer_guard
 from xpr.compile.evaluate import EvalTrace
+from xpr.compile.over_mesh import replicated
 from xpr.compile.placement import to_device
 from xpr.core.avals import ShapedArray, aval_of, describe, integer, is_key, overflow, python_scalar_aval
 from xpr.core.interpreter import Tracer, context
@@ -57,7 +58,9 @@ def _filled(shape: tuple[int, ...], value: Any, aval: ShapedArray, device: Any =
         return to_device(broadcast_in_dim(value, shape, ()), device)
     host = np.empty(shape, aval.dtype)
     host.fill(value)
-    return Array(aval, host) if device is None else on_device(aval, host, device)
+    if device is None:
+        return replicated(Array(aval, host)) if over_mesh.in_use else Array(aval, host)
+    return on_device(aval, host, device)
 
 
 def on_device(aval: ShapedArray, host: np.ndarray, device: Any) -> Array:
@@ -117,7 +120,17 @@ def array(
     result = _array_of(object, None if dtype is None else requested_dtype(dtype), copy)
     if ndmin and result.aval.ndim < ndmin:
         result = reshape(result, (1,) * (ndmin - result.aval.ndim) + result.aval.shape)
-    return result if device is None else to_device(result, device)
+    return result if device is None and not over_mesh.in_use else placed(result, device)
+
+
+def placed(x: Any, device: Any) -> Any:
+    """A new array on the device, or with the sharding, that the user chose; None for the default one."""
+    return replicated(x) if device is None else to_device(x, device)
+
+
+def on_no_device(x: Any) -> Any:
+    """An array of a value, which is not put anywhere."""
+    return _array_of(x, None, False)
 
 
 def asarray(
@@ -155,7 +168,7 @@ def asarray(
         return sharded(asarray(a, dtype, order, copy=copy, device=device), out_sharding, "asarray")
     if copy is False and type(a) is np.ndarray and a.dtype in dtypes.ANY and not dtypes.is_narrowed(a.dtype):
         if dtype is None or dtypes.requested(dtype) == a.dtype:
-            return to_device(_of_host(a, None, fresh=True), device)
+            return placed(_of_host(a, None, fresh=True), device)
     return array(a, dtype, bool(copy), order, device=device)
 
 
@@ -178,7 +191,7 @@ def _array_of(x: Any, dtype: np.dtype | None, copy: bool) -> Any:
 
 def copied(x: Array) -> Array:
     """An array with the same value that shares no memory with `x`, so that either may be donated."""
-    if not is_eager():
+    if not isinstance(context.trace, EvalTrace):
         return x
     if type(x._device) is not NamedSharding and (x._host is not None or x.device.platform == "cpu"):
         return Array(x.aval, np.array(x.host), None, x._device)

@@ -18,7 +18,7 @@ from xpr.core.avals import ShapedArray, array_in, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.dimensions.expressions import is_symbolic_dim, max_dim
 from xpr.numpy.arithmetic import add, divide, multiply, sign, subtract
-from xpr.numpy.creation import HOST_LIMIT, asarray, is_eager, on_device, to_device
+from xpr.numpy.creation import HOST_LIMIT, asarray, is_eager, on_device, placed, to_device
 from xpr.numpy.exponentials import log10
 from xpr.numpy.powers import power
 from xpr.numpy.promotion import SCALARS, asarray_like, common_dtype, convert, requested_dtype
@@ -210,7 +210,7 @@ def linspace(
         start, stop = (convert(asarray_like(x), computed) for x in (start, stop))
         result = _converted(_between(start, stop, num, endpoint, axis), target)
         distance = _distance(start, stop, num - endpoint) if retstep else None
-    result = to_device(result, device)
+    result = placed(result, device)
     return (result, distance) if retstep else result
 
 

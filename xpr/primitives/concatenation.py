@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.avals import aval_of
+from xpr.errors import ShardingTypeError
 from xpr.primitives.elementwise import neg
 from xpr.primitives.shapes import (
     broadcast_in_dim,
@@ -18,7 +19,8 @@ from xpr.primitives.shapes import (
     shape_of,
     squeeze,
 )
-from xpr.primitives.sharding_constraint import sharded
+from xpr.primitives.sharding_constraint import constrain_to, sharded
+from xpr.primitives.sharding_rules import RESHARD, parts_of
 from xpr.primitives.slicing import concatenate, slice_in_dim
 from xpr.primitives.sorting import top_k
 
@@ -126,7 +128,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
 
 
 def broadcast_like(arr: Any, like_arr: Any) -> Any:
-    """The array broadcast to the shape of another.
+    """The array broadcast to the shape of another, and partitioned as that over Explicit axes of a mesh.
 
     Args:
       arr: an array.
@@ -135,11 +137,22 @@ def broadcast_like(arr: Any, like_arr: Any) -> Any:
     Returns:
       An array of that shape.
 
+    Raises:
+      ShardingTypeError: `arr` is partitioned otherwise.
+
     >>> from xpr import lax, numpy as jnp
     >>> lax.broadcast_like(1.0, jnp.zeros(2))
     Array([1., 1.], dtype=float32, weak_type=True)
     """
-    return broadcast_to(arr, aval_of(like_arr).shape)
+    like = aval_of(like_arr)
+    result = broadcast_to(arr, like.shape)
+    if any(own not in (None, part) for own, part in zip(parts_of(aval_of(result)), parts_of(like))):
+        raise ShardingTypeError(
+            f"broadcast_like: Incompatible shardings for broadcasting: an array of type {aval_of(arr).str_short()} has "
+            f"type {aval_of(result).str_short()} in the shape of one of type {like.str_short()}, whose sharding the "
+            f"result is to have. {RESHARD}"
+        )
+    return constrain_to(result, aval_of(result).with_explicit(like.explicit))
 
 
 def empty(shape: int | Sequence[int], dtype: Any, *, out_sharding: Any = None) -> Any:

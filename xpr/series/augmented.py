@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar
 
 from xpr import dtypes
-from xpr.compile.evaluate import EvalTrace
 from xpr.config import settings
 from xpr.control.compiled import compiled
 from xpr.control.groups import split_list
@@ -98,7 +97,8 @@ class AugmentedTrace(Trace):
 
     def is_better_compiled(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> bool:
         """Whether a rule is to run as one program: it is many operations, each of which would write a large array."""
-        if primitive not in self.worth_compiling or type(self.parent) is not EvalTrace or settings.disable_jit:
+        parent: Any = self.parent  # never None
+        if primitive not in self.worth_compiling or not parent.runs_known_calls or settings.disable_jit:
             return False
         return any(type(x) is AugmentedTracer and x.aval.size > _LARGE for x in args) and _can_be_hashed(params)
 

@@ -26,12 +26,12 @@ def value_outside(x: Any) -> Any:
     return x.concrete() if isinstance(x, Tracer) else x
 
 
-def is_staged() -> bool:
-    """Whether what runs here is traced, so that no operand has a value that a program may depend on."""
+def staged_by() -> StageTrace | None:
+    """The innermost trace that records a program; None where what runs here is evaluated at once."""
     trace: Any = context.trace
     while trace is not None and not isinstance(trace, StageTrace):
         trace = trace.parent
-    return trace is not None
+    return trace
 
 
 class CastsTrace(DependentTrace):

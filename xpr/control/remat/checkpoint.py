@@ -20,7 +20,7 @@ from typing import Any
 
 from xpr import tree
 from xpr.backend.stablehlo import Builder, Value
-from xpr.compile.evaluate import EvalTrace, run_jaxpr
+from xpr.compile.evaluate import run_jaxpr
 from xpr.compile.lower import lower_call
 from xpr.config import settings
 from xpr.control.call_family import NO_SPECS, InOutSpecs, JaxprCall, Specs, call_family
@@ -116,7 +116,7 @@ def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence
     split = split_jaxpr(jaxpr, is_active, params["policy"])
     operands = [*split.constants, *primals]
     with current(trace.parent):  # type: ignore[arg-type]  # a linearize trace always has one
-        if type(trace.parent) is EvalTrace:
+        if trace.parent.runs_known_calls:  # type: ignore[union-attr]  # likewise
             results = _run(split.forward, operands)
         else:
             results = eval_jaxpr(split.forward, (), *operands)

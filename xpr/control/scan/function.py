@@ -22,7 +22,7 @@ from xpr.control.tracing import (
     type_differences,
     where_defined,
 )
-from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.avals import ShapedArray, aval_of, same_type
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import constvars_to_invars
 from xpr.core.ref_views import refuse_cut_views
@@ -275,15 +275,17 @@ def check_carry_types(
     what: str, in_tree: Any, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], fun: Callable[..., Any]
 ) -> None:
     """Raises CarryMismatch if the types of the carries differ, with all the differences; also in what varies."""
-    lines = type_differences("carry", in_tree, avals, outs, ("in", "out"))
+    lines = type_differences("carry", in_tree, avals, outs, ("in", "out"), same_type)
     if lines:
+        reshaped = any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(avals, outs))
+        how = "Reshape or convert" if reshaped else "Reshard, or move,"
         raise CarryMismatch(
             "\n".join(
                 [
                     f"{what}: the body must give the carry with the types it takes.",
                     *lines,
                     where_defined("the body", fun),
-                    "  Reshape or convert inside the body, or change the initial carry.",
+                    f"  {how} inside the body, or change the initial carry.",
                 ]
             )
         )
