@@ -150,7 +150,7 @@ def _with_types(function: str, mesh: AbstractMesh, axes: Any, kind: AxisType) ->
     names: Sequence[Any] = mesh.axis_names if axes is None else axes if isinstance(axes, tuple) else (axes,)
     unknown = [name for name in names if name not in mesh.axis_names]
     if unknown:
-        raise ValueError(f"{function}: axes has {unknown[0]!r}, and the axes of the current mesh are {mesh!r}.")
+        raise ValueError(f"{function}: axes has {unknown[0]!r}, and the axes of the current mesh are {mesh.text}.")
     manual = [name for name in names if name in mesh.manual_axes]
     if manual and axes is not None:
         raise NotImplementedError(

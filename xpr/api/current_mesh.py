@@ -33,7 +33,7 @@ class set_mesh:
     >>> with xpr.set_mesh(xpr.make_mesh((1,), ("x",))):
     ...     y = xpr.jit(lambda x: xpr.lax.with_sharding_constraint(x + 1, P("x")))(jnp.arange(3))
     >>> y.sharding.mesh
-    Mesh('x': 1)
+    Mesh(axis_sizes=(1,), axis_names=('x',), axis_types=(Auto,))
     """
 
     def __init__(self, mesh: Mesh | None):
@@ -41,7 +41,7 @@ class set_mesh:
             raise ArgumentError(f"set_mesh: {mesh!r} is no Mesh.")
         if mesh is not None and mesh.manual_axes:
             raise ValueError(
-                f"set_mesh: {mesh!r} contains manual axes, as only those of a shard_map are, inside of it. Make it "
+                f"set_mesh: {mesh.text} contains manual axes, as only those of a shard_map are, inside of it. Make it "
                 "with Auto or Explicit axes."
             )
         self.mesh, self.before = mesh, (settings.mesh, settings.program_mesh, context.trace)
@@ -75,7 +75,7 @@ def use_abstract_mesh(mesh: AbstractMesh) -> Any:
     if mesh.size != around.size:
         raise ValueError(
             f"use_abstract_mesh cannot change the size of the current mesh, {around!r}, of {around.size} devices: that "
-            f"of {mesh!r} is {mesh.size}. Call set_mesh with a mesh of as many."
+            f"of {mesh.text} is {mesh.size}. Call set_mesh with a mesh of as many."
         )
     return _on_devices(around.along(mesh))
 

@@ -480,9 +480,9 @@ class JitFunction:
         others = [each for each in requested if each is not None and each.mesh != mesh.line.local_mesh]
         if others:
             raise ValueError(
-                f"jit: {describe_function(self.fun)} calls a pmap over devices of several processes, {mesh.line!r}, so "
-                f"that its arguments and results are those of each process, on its own devices. {others[0]!r} is over "
-                f"others: leave in_shardings and out_shardings out, or use shardings over {mesh.line.local_mesh!r}."
+                f"jit: {describe_function(self.fun)} calls a pmap over devices of several processes, {mesh.line.text}, "
+                f"so that its arguments and results are those of each process, on its own devices. {others[0]!r} is over "
+                f"others: leave in_shardings and out_shardings out, or use shardings over {mesh.line.local_mesh.text}."
             )
 
     def requested_shardings(self, traced: Traced) -> tuple[list[NamedSharding | None], list[NamedSharding | None]]:

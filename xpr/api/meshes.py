@@ -44,7 +44,7 @@ def make_mesh(
 
     >>> import xpr
     >>> xpr.make_mesh((1, 1), ("x", "y"))
-    Mesh('x': 1, 'y': 1)
+    Mesh(axis_sizes=(1, 1), axis_names=('x', 'y'), axis_types=(Auto, Auto))
     """
     available = list(platforms.devices() if devices is None else devices)
     number = math.prod(axis_shapes)
@@ -261,8 +261,8 @@ def _from_local_data(sharding: Any, local_data: Any, global_shape: Sequence[int 
     if any(n not in sizes for n, *sizes in zip(shape, expected, whole)):
         raise ValueError(
             f"make_array_from_process_local_data: local_data has shape {shape}, and of an array of shape {whole}, "
-            f"cut by {sharding.spec!r} over {sharding.mesh!r}, the devices of this process hold {expected}. Give that, "
-            "or the whole along an axis."
+            f"cut by {sharding.spec!r} over {sharding.mesh.text}, the devices of this process hold {expected}. Give "
+            "that, or the whole along an axis."
         )
 
     def part_at(numbers: Sequence[int]) -> np.ndarray:

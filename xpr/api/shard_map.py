@@ -249,8 +249,8 @@ def smap(
         )
     if in_axes is FROM_ARGUMENTS and settings.mesh is not None and axis_name not in settings.mesh.explicit_axes:
         raise TypeError(
-            f"smap: in_axes was not specified, and {axis_name!r} is no Explicit axis of {settings.mesh!r}, along which "
-            "the types of arguments would say it. Give in_axes."
+            f"smap: in_axes was not specified, and {axis_name!r} is no Explicit axis of {settings.mesh.text}, along "
+            "which the types of arguments would say it. Give in_axes."
         )
     in_specs = in_axes if in_axes is FROM_ARGUMENTS else _specs_of_axes("in_axes", in_axes, axis_name)
     out_specs = _specs_of_axes("out_axes", out_axes, axis_name)
@@ -334,7 +334,7 @@ def _current_specs(
             why = f"has the sharding {sharding}" if is_known else "is traced, so that its sharding is not known"
             raise ValueError(
                 f"shard_map: in_specs was left out, and argument {argument_names(fun, args, {})[i]} of "
-                f"{describe_function(fun)} {why}. Say how arguments are to be cut over {manual.mesh!r}: "
+                f"{describe_function(fun)} {why}. Say how arguments are to be cut over {manual.mesh.text}: "
                 "shard_map(..., in_specs=...), with a PartitionSpec for each."
             )
         entries = [tuple([name for name in axes_of(entry) if name in manual.axes]) or None for entry in sharding.spec]
@@ -366,7 +366,7 @@ def _check_mesh_inside(mesh: AbstractMesh) -> None:
     if current is not None and current.manual_axes and current.abstract_mesh != mesh.abstract_mesh:
         raise ValueError(
             f"shard_map: inside of another one the context mesh is {current!r}, which should match the mesh passed to "
-            f"shard_map, {mesh!r}. Leave mesh out, and name the further axes: axis_names."
+            f"shard_map, {mesh.text}. Leave mesh out, and name the further axes: axis_names."
         )
 
 
@@ -378,13 +378,13 @@ def _manual_axes(mesh: Mesh, axis_names: Collection[Any]) -> tuple[Any, ...]:
     """
     unknown = [name for name in axis_names if name not in mesh.axis_names]
     if unknown:
-        raise ValueError(f"shard_map: axis_names has {unknown[0]!r}, and the axes of the mesh are {mesh!r}.")
+        raise ValueError(f"shard_map: axis_names has {unknown[0]!r}, and the axes of the mesh are {mesh.text}.")
     taken = [name for name in mesh.manual_axes if name in axis_names]
     names = tuple([name for name in mesh.axis_names if name not in mesh.manual_axes])
     if taken or not names:
         raise ValueError(
             f"shard_map: {(taken or mesh.manual_axes)[0]!r} is an axis of a shard_map around, inside of which there is "
-            f"one device along it, over {mesh!r}. Name other axes: axis_names."
+            f"one device along it, over {mesh.text}. Name other axes: axis_names."
         )
     return tuple([name for name in names if not axis_names or name in axis_names])
 
@@ -412,7 +412,7 @@ def _flat_specs(
             if axis not in manual.axes:
                 raise ValueError(
                     f"{what} has {spec!r}: {name} refers to {axis!r}, which is none of the axes {manual.axes} along "
-                    f"which the function tells devices apart, of {manual.mesh!r}."
+                    f"which the function tells devices apart, of {manual.mesh.text}."
                 )
         if spec.unreduced or spec.reduced:
             _check_sums(what, name, spec, manual)

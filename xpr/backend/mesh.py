@@ -49,7 +49,7 @@ class Mesh(AbstractMesh):
 
     >>> import numpy as np, xpr
     >>> xpr.sharding.Mesh(np.array(xpr.devices("cpu")[:1]), ("x",))
-    Mesh('x': 1)
+    Mesh(axis_sizes=(1,), axis_names=('x',), axis_types=(Auto,))
     """
 
     __slots__ = ("devices", "_flat", "_hash", "_local", "__weakref__")
@@ -72,6 +72,11 @@ class Mesh(AbstractMesh):
             raise ValueError(f"Mesh: a device occurs twice in {list(self._flat)}.")
         self._hash = hash((self._flat, self.axis_names, self.axis_sizes, self.axis_types))
         self._local: tuple[int, ...] | None = None
+
+    def __repr__(self) -> str:
+        types = "".join(f"{kind.name}, " for kind in self.axis_types)
+        types = types if len(self.axis_types) == 1 else types.removesuffix(", ")
+        return f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names}, axis_types=({types.strip()}))"
 
     @property
     def flat(self) -> tuple[Device, ...]:

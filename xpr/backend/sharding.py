@@ -255,7 +255,7 @@ class NamedSharding(Sharding):
 
     def check(self, shape: Sequence[int], function: str, what: str) -> None:
         """Raises ValueError where an array of that shape can't be cut so; `what` and `function` are for the message."""
-        message = f"{function}: {what} of shape {tuple(shape)} can't be cut by {self.spec!r} over {self.mesh!r}"
+        message = f"{function}: {what} of shape {tuple(shape)} can't be cut by {self.spec!r} over {self.mesh.text}"
         if len(self.spec) > len(shape):
             of_scalars = " For scalars the PartitionSpec should be P()." * (not shape)
             raise ValueError(
@@ -342,7 +342,7 @@ class NamedSharding(Sharding):
         return _named, (self.mesh, self.spec, self.memory_kind)
 
     def __repr__(self) -> str:
-        return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r}{_memory_text(self)})"
+        return f"NamedSharding(mesh={self.mesh.text}, spec={self.spec!r}{_memory_text(self)})"
 
 
 def _named(mesh: Any, spec: PartitionSpec, memory_kind: str) -> NamedSharding:
@@ -430,7 +430,7 @@ def sharding_from_hlo(hlo: Any, mesh: Mesh, ndim: int) -> NamedSharding:
         mesh = _in_prime_factors(mesh)
         spec = _spec_of(tiles, cuts, mesh)
     if spec is None:
-        raise ValueError(f"The compiler chose a layout that the axes of {mesh!r} can't express: {hlo}.")
+        raise ValueError(f"The compiler chose a layout that the axes of {mesh.text} can't express: {hlo}.")
     return NamedSharding(mesh, spec)
 
 

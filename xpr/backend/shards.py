@@ -63,7 +63,7 @@ def check_has_local_devices(sharding: NamedSharding) -> None:
     if not sharding.local:
         ranks = processes.names(sharding.mesh.process_indices)
         raise ValueError(
-            f"No device of {sharding.mesh!r} belongs to this process: they are those of {ranks}, which alone make "
+            f"No device of {sharding.mesh.text} belongs to this process: they are those of {ranks}, which alone make "
             "arrays and run programs on them."
         )
 
@@ -118,7 +118,7 @@ def _not_addressable_message(aval: ShapedArray, sharding: NamedSharding) -> str:
     ranks = processes.names(sharding.mesh.process_indices)
     return (
         f"The value of this array of type {aval.str_short()} is not all here: it is cut by {sharding.spec!r} over "
-        f"{sharding.mesh!r}, on devices of {ranks}. addressable_shards has what is on devices of this "
+        f"{sharding.mesh.text}, on devices of {ranks}. addressable_shards has what is on devices of this "
         "process; multihost_utils.process_allgather(x, tiled=True) gives every process the whole, where all call it; "
         "and so does a jitted function with out_shardings=NamedSharding(mesh, P())."
     )

@@ -217,11 +217,12 @@ class Module:
         """
         if not isinstance(mesh, Mesh):  # in a program that is exported: on the devices that it will have, in order
             return np.arange(mesh.size).reshape(mesh.axis_sizes)
-        numbers = {device: i for i, device in enumerate(self.mesh.flat)}  # type: ignore[union-attr]  # it has one
+        whole: Any = self.mesh
+        numbers = {device: i for i, device in enumerate(whole.flat)}
         if set(mesh.flat) != numbers.keys():
             raise ValueError(
-                f"A program runs on {len(numbers)} devices, {self.mesh!r}, and a part of it on {mesh.size}, {mesh!r}: "
-                "they must be the same devices. Make one mesh of them, or jit the parts by themselves."
+                f"A program runs on {len(numbers)} devices, {whole.text}, and a part of it on {mesh.size}, {mesh.text}"
+                ": they must be the same devices. Make one mesh of them, or jit the parts by themselves."
             )
         return np.array([numbers[device] for device in mesh.flat]).reshape(mesh.axis_sizes)
 

@@ -58,8 +58,9 @@ def lower_for_platforms(
         return lower_jaxpr(jaxpr, platforms[0], donated, mesh, in_shardings, out_shardings)
     if isinstance(mesh, MeshOfProcesses):
         raise NotImplementedError(
-            f"A program with a pmap over devices of several processes, {mesh.line!r}, can't be exported, nor lowered "
-            "for several platforms or symbolic dimensions. Use shard_map, whose arguments are arrays over all devices."
+            f"A program with a pmap over devices of several processes, {mesh.line.text}, can't be exported, nor "
+            "lowered for several platforms or symbolic dimensions. Use shard_map, whose arguments are arrays over all "
+            "devices."
         )
     module = Module(platforms[0])
     module.mesh, module.exported, module.located = mesh, consts is not None, bool(result_names)

@@ -102,7 +102,7 @@ class ExplicitSharding:
                 )
 
     def __repr__(self) -> str:
-        return f"ExplicitSharding({self.mesh!r}, {self.parts if self.is_undecided else self.spec!r})"
+        return f"ExplicitSharding({self.mesh.text}, {self.parts if self.is_undecided else self.spec!r})"
 
 
 def explicit_sharding(mesh: AbstractMesh, spec: Sequence[Any], ndim: int) -> ExplicitSharding | None:

@@ -237,7 +237,7 @@ def check_spec(mesh: AbstractMesh, spec: Sequence[Any]) -> None:
         _check_sums(mesh, spec)
     unknown = [name for name in names if name not in mesh.axis_names]
     if unknown:
-        raise ValueError(f"{spec!r} names {unknown[0]!r}, and the axes of the mesh are {mesh!r}.")
+        raise ValueError(f"{spec!r} names {unknown[0]!r}, and the axes of the mesh are {mesh.text}.")
     if len(set(names)) != len(names):
         raise ValueError(f"{spec!r} names an axis of the mesh twice: an axis can cut one axis of an array only.")
 
@@ -246,7 +246,7 @@ def _check_sums(mesh: AbstractMesh, spec: PartitionSpec) -> None:
     for name, axes in (("Unreduced", spec.unreduced), ("Reduced", spec.reduced)):
         for axis in axes:
             if axis not in mesh.axis_names:
-                raise ValueError(f"{name} axes of {spec!r} not found in mesh: {axis!r} is no axis of {mesh!r}.")
+                raise ValueError(f"{name} axes of {spec!r} not found in mesh: {axis!r} is no axis of {mesh.text}.")
             if mesh.axis_types[mesh.axis_names.index(axis)] is not AxisType.Explicit:
                 raise ValueError(
                     f"{name} axes can only refer to mesh axes of type `Explicit`, and {axis!r} of {spec!r} is not one "

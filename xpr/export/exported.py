@@ -162,8 +162,8 @@ def _over(mesh: AbstractMesh, sharding: NamedSharding | None, name: str) -> Name
         return None
     if mesh.shape_tuple != sharding.mesh.shape_tuple:
         raise ValueError(
-            f"{name} was exported with shardings over {sharding.mesh!r}, and {mesh!r} has other axes. Make a mesh of "
-            "that shape, of any devices."
+            f"{name} was exported with shardings over {sharding.mesh.text}, and {mesh.text} has other axes. Make a "
+            "mesh of that shape, of any devices."
         )
     return NamedSharding(mesh, sharding.spec)
 

@@ -91,10 +91,10 @@ class DeviceTrace(StageTrace):
         names = f"({', '.join(map(str, axes))})"
         places = np.ndindex(*[mesh.shape[name] for name in axes])
         lines = [f"  {place}: {np.array2string(row, prefix=f'  {place}: ')}" for place, row in zip(places, rows)]
-        return "\n".join([f"{tracer.aval.str_short()} at mesh coordinates {names} of {mesh!r}:", *lines])
+        return "\n".join([f"{tracer.aval.str_short()} at mesh coordinates {names} of {mesh.text}:", *lines])
 
     def explain(self, tracer: Tracer) -> str:
-        what = f"  It may differ between the devices of {self.manual.mesh!r}; print(x) shows the value on each.\n"
+        what = f"  It may differ between the devices of {self.manual.mesh.text}; print(x) shows the value on each.\n"
         return super().explain(tracer) + what * (self.value_is_there(tracer))
 
     def value_is_there(self, tracer: Tracer) -> bool:

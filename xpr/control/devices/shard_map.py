@@ -230,7 +230,7 @@ class ShardedCall(MultiDeviceCall):
             if twice:
                 raise ValueError(
                     f"shard_map: vmap spmd_axis_name cannot appear in in_specs or out_specs of what vmap maps, and "
-                    f"{twice[0]!r} is in {PartitionSpec(*spec)!r}. Map over another axis of {self.manual.mesh!r}."
+                    f"{twice[0]!r} is in {PartitionSpec(*spec)!r}. Map over another axis of {self.manual.mesh.text}."
                 )
 
     def rows_inside(self) -> ExplicitSharding | None:

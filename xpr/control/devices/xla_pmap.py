@@ -200,7 +200,7 @@ def _check_outermost(b: Builder, mesh: MeshOfProcesses, name: str) -> None:
     """Raises UnsupportedRule where something around maps the call over devices."""
     if b.module.manual != {PROCESSES: mesh}:
         raise UnsupportedRule(
-            f"pmap: {name} runs on devices of several processes, {mesh.line!r}, and is called in another pmap or "
+            f"pmap: {name} runs on devices of several processes, {mesh.line.text}, and is called in another pmap or "
             "shard_map, or beside one over other devices of several processes. Call it outside of them; or use one "
             "shard_map, over a mesh with all the axes."
         )
