@@ -481,8 +481,8 @@ class JitFunction:
         if others:
             raise ValueError(
                 f"jit: {describe_function(self.fun)} calls a pmap over devices of several processes, {mesh.line.text}, "
-                f"so that its arguments and results are those of each process, on its own devices. {others[0]!r} is over "
-                f"others: leave in_shardings and out_shardings out, or use shardings over {mesh.line.local_mesh.text}."
+                f"so that its arguments and results are those of each process, on its own devices. {others[0]!r} is "
+                f"over others: leave in_shardings and out_shardings out, or use some over {mesh.line.local_mesh.text}."
             )
 
     def requested_shardings(self, traced: Traced) -> tuple[list[NamedSharding | None], list[NamedSharding | None]]:
