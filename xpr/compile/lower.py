@@ -10,12 +10,12 @@ import numpy as np
 from xpr.backend.each_process import on_each_process
 from xpr.backend.mesh import PROCESSES, MeshOfProcesses
 from xpr.backend.mlir_text import quoted
-from xpr.backend.sharding import Mesh, NamedSharding
+from xpr.backend.sharding import Mesh, NamedSharding, typed
 from xpr.backend.stablehlo import Builder, Module, Value
 from xpr.compile.calls_of_python import expects_calls
 from xpr.compile.fusion import fusion_barriers
 from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, effects
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, effects
 from xpr.core.memory import MemorySpace
 from xpr.core.primitive import Primitive, Unsupported
 from xpr.core.source import line_number, summarize
@@ -24,6 +24,7 @@ from xpr.passes.physical import physical
 from xpr.primitives.device_put import placed
 from xpr.primitives.random_bits import threefry2x32_p
 from xpr.primitives.rng_bit_generator import rng_bit_generator_p
+from xpr.primitives.sharding_constraint import reshard_p
 from xpr.transforms.stage import stage
 
 
@@ -49,7 +50,7 @@ def lower_jaxpr(
     """
     module = Module(platform)
     module.mesh, module.located = mesh, located
-    jaxpr = physical(jaxpr)
+    jaxpr = physical(jaxpr if mesh is None else _with_sums_as_asked(jaxpr, out_shardings))
     in_avals = [v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]
     if isinstance(mesh, MeshOfProcesses):
         in_shardings, out_shardings = on_each_process(mesh, in_shardings), on_each_process(mesh, out_shardings)
@@ -64,6 +65,19 @@ def lower_jaxpr(
     )
     module.calls_expected |= bool(module.callbacks) and expects_calls(jaxpr)
     return module
+
+
+def _with_sums_as_asked(jaxpr: Jaxpr, out_shardings: Sequence[NamedSharding | None]) -> Jaxpr:
+    """The program with results resharded where a sharding asks for other unreduced axes than the type has: Shardy, from
+    jaxlib 0.11 on, refuses results that change so by being returned.
+    """
+    outvars, eqns = list(jaxpr.outvars), list(jaxpr.eqns)
+    for i, (v, sharding) in enumerate(zip(jaxpr.outvars, out_shardings)):
+        explicit = v.aval.explicit
+        if sharding is not None and sharding.spec.unreduced != (explicit.unreduced if explicit else frozenset()):
+            out = outvars[i] = Var(typed(v.aval, sharding))
+            eqns.append(JaxprEqn([v], [out], reshard_p, {"sharding": sharding}))
+    return jaxpr if len(eqns) == len(jaxpr.eqns) else jaxpr.replace(outvars=outvars, eqns=eqns)
 
 
 def _lower_main(builder: Builder, jaxpr: Jaxpr, arguments: list[Value]) -> list[Value]:
