@@ -127,7 +127,7 @@ class Mesh(AbstractMesh):
         grid = self.devices[np.ix_(*map(np.unique, coordinates))] if self.local else np.empty(0, object)
         if not self.local or grid.size != len(self.local):
             local_devices = [self._flat[i] for i in self.local]
-            raise ValueError(f"The devices of this process fill no grid in {self!r}: {local_devices}.")
+            raise ValueError(f"The devices of this process fill no grid in {self.text}: {local_devices}.")
         return Mesh(grid, self.axis_names, self.axis_types)
 
     def update(  # type: ignore[override]  # the devices say the sizes
