@@ -1,9 +1,9 @@
 """What holds for all tests: how examples in docstrings are compared, how programs are compiled, and garbage collection.
 
 XLA takes a third of the time to compile without optimizing. So programs of xpr and of jax are compiled quickly, except
-in tests that are marked `optimized`: the laws of every primitive, random programs, random numbers (bit for bit those of
-jax), users' programs, documentation, and what looks at compiled programs; and those on eight devices, whose partitioned
-scatters with indices of 8 bits are wrong otherwise. They compile as users do.
+in tests that are marked `optimized`: the laws of every primitive (partitioned scatters with indices of 8 bits are wrong
+otherwise), random programs, random numbers (bit for bit those of jax), users' programs, documentation, and what looks at
+compiled programs. They compile as users do.
 """
 
 import doctest
@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items) -> None:
 
 
 def _is_quickly_compiled(item) -> bool:
-    return not (item.get_closest_marker("optimized") or "eight_devices" in item.path.parts)
+    return not item.get_closest_marker("optimized")
 
 
 def pytest_collection_finish() -> None:

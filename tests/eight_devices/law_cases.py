@@ -10,6 +10,8 @@ from xpr.config import enable_x64
 from xpr.sharding import NamedSharding
 from xpr.sharding import PartitionSpec as P
 
+pytestmark = pytest.mark.optimized
+
 AXES = {"x": 2, "y": 3}
 
 
