@@ -74,8 +74,8 @@ def use_abstract_mesh(mesh: AbstractMesh) -> Any:
         return with_mesh(mesh)
     if mesh.size != around.size:
         raise ValueError(
-            f"use_abstract_mesh cannot change the size of the current mesh, {around!r}, of {around.size} devices: that "
-            f"of {mesh.text} is {mesh.size}. Call set_mesh with a mesh of as many."
+            f"use_abstract_mesh cannot change the size of the current mesh, {around.text}, of {around.size} devices: "
+            f"that of {mesh.text} is {mesh.size}. Call set_mesh with a mesh of as many."
         )
     return _on_devices(around.along(mesh))
 
