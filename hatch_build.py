@@ -1,4 +1,5 @@
-"""What the package is built with: the functions in C of xpr/backend/c/, where there is a C compiler, and its URLs."""
+"""What the package is built with, where there is a C compiler: functions that programs call (xpr/backend/c/), and the
+fast path of jitted calls (xpr/api/_known_calls.c), which needs Python's headers, too; and its URLs."""
 
 import os
 import shutil
@@ -12,22 +13,23 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 FOLDER = Path("xpr", "backend", "c")
 LIBRARY = FOLDER / "native.so"
+KNOWN_CALLS = Path("xpr", "api", "_known_calls.c")
 
 
-def compiled(root: str) -> bool:
-    """Makes the library beside its sources; returns whether it could be made."""
+def compiled(root: str, sources: list[Path], target: Path, *options: str) -> bool:
+    """Makes a library beside its sources; returns whether it could be made."""
     compiler = shutil.which(os.environ.get("CC", "cc"))
     if compiler is None or not sys.platform.startswith("linux"):
         return False
-    sources = sorted(map(str, Path(root, FOLDER).glob("*.c")))
-    unfinished = Path(root, FOLDER, f"{os.getpid()}.so")  # processes may have the one that is there in use
-    command = [compiler, "-O3", "-shared", "-fPIC", "-pthread", *sources, "-o", str(unfinished)]
+    unfinished = Path(root, target.parent, f"{os.getpid()}.so")  # processes may have the one that is there in use
+    paths = [str(Path(root, source)) for source in sources]
+    command = [compiler, "-O3", "-shared", "-fPIC", "-pthread", *options, *paths, "-o", str(unfinished)]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:
-        print(f"xpr is built without its functions in C: {getattr(error, 'stderr', error)}", file=sys.stderr)
+        print(f"xpr is built without {target}: {getattr(error, 'stderr', error)}", file=sys.stderr)
         return False
-    unfinished.replace(Path(root, LIBRARY))
+    unfinished.replace(Path(root, target))
     return True
 
 
@@ -35,10 +37,17 @@ class CustomBuildHook(BuildHookInterface):
     """Adds the library to the wheel, which is then one for this platform."""
 
     def initialize(self, version: str, build_data: dict) -> None:
-        if compiled(self.root):
+        platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+        sources = sorted(path.relative_to(self.root) for path in Path(self.root, FOLDER).glob("*.c"))
+        if compiled(self.root, sources, LIBRARY):
             build_data["artifacts"].append(str(LIBRARY))
-            build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+            build_data["tag"] = f"py3-none-{platform}"
+        module = KNOWN_CALLS.with_suffix(sysconfig.get_config_var("EXT_SUFFIX"))
+        if compiled(self.root, [KNOWN_CALLS], module, f"-I{sysconfig.get_path('include')}"):
+            build_data["artifacts"].append(str(module))
+            python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+            build_data["tag"] = f"{python}-{python}-{platform}"
+        build_data["pure_python"] = "tag" not in build_data
 
 
 class UrlsOfHost(MetadataHookInterface):

@@ -861,7 +861,7 @@ def test_calls_of_compiled_programs_are_known_by_their_types():
     for scale in (2.0, jnp.float32(3.0), np.ones((), np.float32)):
         for _ in range(2):
             np.testing.assert_array_equal(compiled(jnp.ones(3), {"a": scale}), np.full(3, scale))
-    assert len(compiled.known.in_trees) == 2
+    assert len(compiled.known.in_trees) == 3
     with pytest.raises(TypeError, match="other types of arguments"):
         compiled(jnp.ones(4), {"a": 2.0})
     with pytest.raises(TypeError, match="a compiled program can't be transformed"):

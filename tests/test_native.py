@@ -1,4 +1,4 @@
-"""Functions in C: with and without them results are the same, and programs that leave this installation call none."""
+"""Code in C: with and without it results are the same, and programs that leave this installation call none of it."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.helpers import run_python
+from xpr.api import known_calls
 from xpr.backend import native
 from xpr.config import enable_x64
 
@@ -101,3 +102,72 @@ print(library.scipy_openblas_get_num_threads())
 @BUILT
 def test_lapack_leaves_the_number_of_threads_as_it_is():
     assert run_python(THREADS, OPENBLAS_NUM_THREADS="2") == "2\n"
+
+
+CALLS = """
+import gc, sys
+import numpy as np, xpr, xpr.numpy as jnp
+from xpr.api import known_calls
+print(known_calls.call_known.__module__)
+x, n, c = jnp.arange(4.0), np.arange(4, dtype=np.float32), jnp.ones(4)
+double = xpr.jit(lambda x: x + x)
+tree = xpr.jit(lambda d, y=0.0, *, k=None: {"a": d["a"] * 2 + y, "b": (d["b"] + c, [d["a"]], k)})
+large = xpr.jit(lambda x: (x @ x, x.sum()))
+put = xpr.device_put(x, xpr.devices()[0])
+calls = [
+    lambda i: double(x), lambda i: double(n + i), lambda i: double(3.0 + i), lambda i: double(i), lambda i: double(put),
+    lambda i: double(True), lambda i: xpr.jit(lambda: 1.0)(), lambda i: large(jnp.ones((100, 100))),
+    lambda i: tree({"b": x, "a": n + i}, 2.0), lambda i: tree({"a": x, "b": x}, k=None), lambda i: double(n[::2] + i),
+    lambda i: tree({"a": i, "b": n}, y=x, k=[None, {}, (x,)]), lambda i: tree({"a": put, "b": 1}),
+    lambda i: tree({"b": x, "a": i}),
+]
+results = [[call(i) for i in range(4)] for call in calls]
+print(results)
+for call in calls:
+    call(1)
+gc.collect()
+shared = x, n, x.aval, dict, tuple, ...
+before = [*map(sys.getrefcount, shared), len(gc.get_objects())]
+for _ in range(100):
+    for call in calls[:6] + calls[8:]:
+        call(1)
+gc.collect()
+after = [*map(sys.getrefcount, shared), len(gc.get_objects())]
+print("nothing is kept", max(abs(n - m) for n, m in zip(after, before)) < 50)
+class NoOrder:
+    def __lt__(self, other):
+        raise ZeroDivisionError("no order")
+deep = {}
+for _ in range(100_000):
+    deep = {"x": deep}
+donated = xpr.jit(lambda x: x * 2, donate_argnums=0)
+gone = double(x)
+donated(gone)
+for bad in ({NoOrder(): x, NoOrder(): x}, {"a": x, 1: x}, deep, gone, [gone], "x", object()):
+    try:
+        double(bad)
+    except Exception as error:
+        print(type(error).__name__, str(error)[:40])
+"""
+
+
+@pytest.mark.skipif(known_calls._known_calls is None, reason="the fast path in C is not built (hatch_build.py)")
+def test_calls_are_the_same_without_c():
+    in_c, in_python = (run_python(CALLS, XPR_NATIVE=on).split("\n", 1) for on in ("1", "0"))
+    assert (in_c[0], in_python[0]) == ("xpr.api._known_calls", "xpr.api.known_calls")
+    assert in_c[1] == in_python[1] and "nothing is kept True" in in_c[1]
+
+
+def test_numpy_arguments_that_a_running_program_reads_are_not_written_to():
+    """The second call starts while the first one waits for its operand."""
+    slow, add = xpr.jit(lambda x: x @ x), xpr.jit(lambda x, y: x[0, :4] + y)
+    x = jnp.ones((1000, 1000))
+    add(x, np.zeros(4, np.float32))
+    results = [add(slow(x), np.full(4, i, np.float32)) for i in range(8)]
+    np.testing.assert_array_equal(np.stack(results), 1000 + np.arange(8)[:, None] + np.zeros(4))
+
+
+def test_results_are_no_part_of_the_memory_that_numpy_arguments_are_written_to():
+    same = xpr.jit(lambda x: (x, x.reshape(2, 2), x[1:]))
+    results = [same(np.arange(4, dtype=np.float32) + i) for i in range(5)]
+    assert [float(y.ravel()[-1]) for each in results for y in each] == [3.0 + i for i in range(5) for _ in range(3)]

@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any
 
 from xpr import tree
-from xpr.api.known_calls import KnownCalls
+from xpr.api.known_calls import KnownCalls, call_known
 from xpr.api.ref_state import RefState
 from xpr.api.stage import Stage
 from xpr.artifacts.interface import Interface
@@ -116,7 +116,7 @@ class Compiled(Stage):
         return []
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        results = self.known.call(args, kwargs)
+        results = call_known(self.known, args, kwargs)
         if results is not NotImplemented:
             return results
         try:

@@ -25,10 +25,15 @@ THREADED = "xpr_threaded_"  # names of routines that c/lapack.c calls begin so
 _lock = threading.Lock()
 
 
+def wanted() -> bool:
+    """Whether code in C may be used, where it is installed."""
+    return os.environ.get("XPR_NATIVE", "1").strip().lower() not in ("0", "false", "no", "off")
+
+
 @cache
 def available() -> bool:
     """Whether programs may call these functions."""
-    return LIBRARY.exists() and os.environ.get("XPR_NATIVE", "1").strip().lower() not in ("0", "false", "no", "off")
+    return LIBRARY.exists() and wanted()
 
 
 def is_called_by(text: str) -> bool:
