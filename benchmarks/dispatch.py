@@ -2,12 +2,23 @@
 
 from functools import partial
 
+import numpy as np
+
 from benchmarks.case import Call, Case, Library, warm
 
 
 def one_argument(library: Library) -> Call:
     increment = library.jit(lambda x: x + 1)
     return partial(increment, library.numpy.ones(8))
+
+
+def numpy_argument(library: Library) -> Call:
+    return partial(library.jit(lambda x: x + 1), np.ones(8, np.float32))
+
+
+def dictionary(library: Library) -> Call:
+    doubled = library.jit(lambda tree: {"a": tree["a"] * 2, "b": tree["b"] + 1})
+    return partial(doubled, {"a": library.numpy.ones(8), "b": library.numpy.ones(8)})
 
 
 def pytree(library: Library) -> Call:
@@ -19,5 +30,7 @@ def pytree(library: Library) -> Call:
 
 CASES = [
     Case("a jitted call of one argument", warm(one_argument), target=1 / 1.6),
+    Case("a jitted call of a NumPy array", warm(numpy_argument), target=1 / 1.6),
+    Case("a jitted call of a dictionary of two leaves", warm(dictionary), target=1 / 1.6),
     Case("a jitted call of a pytree of 100 leaves", warm(pytree), target=1 / 1.25),
 ]
