@@ -4,7 +4,7 @@
 #include <Python.h>
 #include <structmember.h>
 
-/* A stored program, see `KnownCalls`. */
+/* The fields of a `KnownProgram`. */
 enum { RUN, HANDLERS, IN_BACKGROUND, CONSTANTS, UNUSED, AVALS, DEVICES, UNFLATTEN };
 
 static PyTypeObject *array;                                /* the class of arrays, */

@@ -9,12 +9,13 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import Any
+from typing import Any, NamedTuple
 
 from xpr import dtypes, tree
 from xpr.backend import devices, native
-from xpr.backend.argument_buffers import Writable, writable_buffers
+from xpr.backend.argument_buffers import Writable, are_writable, writable_buffers
 from xpr.backend.array import Array, host_buffer, plain_type
+from xpr.backend.buffers import Buffer
 from xpr.backend.compiler import Executable
 from xpr.backend.plain_trees import flatten_plain
 from xpr.backend.sequence import SequenceExecutable
@@ -34,23 +35,43 @@ except ImportError:
 _LEAF = tree.structure(0)
 
 
+class KnownProgram(NamedTuple):
+    """A compiled program and how a call runs it; _known_calls.c knows the fields by their order.
+
+    Attributes:
+      run, handlers, in_background: what `Executable.hot_path` gives.
+      constants: the buffers that its operands begin with.
+      unused: buffers for the plain values among the leaves, those of one call in each list, that no call uses at the
+        moment; None where new ones are made for each call.
+      avals: the types of the results.
+      devices: the device or the sharding of each result; None where all are on the default device.
+      unflatten: makes the results from their leaves; None where they are a single array.
+    """
+
+    run: Callable[..., Any]
+    handlers: list[Any] | None
+    in_background: bool
+    constants: list[Buffer]
+    unused: list[list[Writable]] | None
+    avals: tuple[ShapedArray, ...]
+    devices: tuple[Any, ...] | None
+    unflatten: Callable[[list[Array]], Any] | None
+
+
 class KnownCalls:
     """The compiled programs of a jitted or mapped function for leaves in plain containers, by the leaves' types.
 
     Leaves are arrays, and plain values of NumPy and Python (`plain_type`). `direct` is for positional arguments that
     are all leaves: the key is what changes tracing, and of each leaf its type, followed by its device or sharding if it
-    is a committed array, and by its class if it is a plain value. `in_trees` is for other containers, whose
-    structure is part of the key. Values are tuples: how to run the program; its handlers, None if it returns buffers;
-    whether to keep its token (`Executable.hot_path` says how); the buffers of its constants; lists of buffers for the
-    plain values among its leaves that no call uses, None where they are put anew; the types of the results;
-    their devices, None for the default one; how to unflatten them, None for a single array.
+    is a committed array, and by its class if it is a plain value. `in_trees` is for other containers, whose structure
+    is part of the key.
     """
 
     __slots__ = ("direct", "in_trees", "offered")
 
     def __init__(self) -> None:
-        self.direct: dict[Any, Any] = {}
-        self.in_trees: dict[Any, Any] = {}
+        self.direct: dict[tuple[Any, ...], KnownProgram] = {}
+        self.in_trees: dict[tuple[Any, ...], KnownProgram] = {}
         self.offered: set[Any] = set()  # the kinds of calls that `remember` got
 
     def clear(self) -> None:
@@ -63,7 +84,7 @@ class KnownCalls:
         self,
         call: Call,
         program: Executable | SequenceExecutable | PartitionedExecutable,
-        constants: list[Any],
+        constants: list[Buffer],
         out_tree: Any,
     ) -> None:
         """Stores the program of a call, if its leaves are plain, or arrays with the program's shardings."""
@@ -75,6 +96,7 @@ class KnownCalls:
         path: Any = (program.run, None, False) if is_cut else program.hot_path()  # type: ignore[union-attr]
         if path is None:
             return
+        run, handlers, in_background = path
         self.offered.add(kinds)
         arrays = [x for x in leaves if type(x) is Array]
         types: list[Any] = [x.aval if type(x) is Array else plain_type(x) for x in leaves]
@@ -98,20 +120,22 @@ class KnownCalls:
             if not all((x._device or default) is program.device for x in arrays):
                 return
             result_devices = None if program.device is default else (program.device,) * len(program.out_avals)
-            _, handlers, in_background = path
-            if len(arrays) < len(leaves) and handlers and not in_background:  # a result tells when it has ended
-                first = writable_buffers([types[i] for i, x in enumerate(leaves) if type(x) is not Array], default)
-                unused = None if first is None else [first]
-        how = *path, constants, unused, program.out_avals, result_devices
+            plain = [types[i] for i, x in enumerate(leaves) if type(x) is not Array]
+            if handlers and not in_background and are_writable(plain, default):  # a result tells when it has ended
+                unused = []
+        unflatten = None if out_tree == _LEAF else out_tree.spec.unflatten
+        known = KnownProgram(
+            run, handlers, in_background, constants, unused, program.out_avals, result_devices, unflatten
+        )
         if not kwargs and all(map(operator.is_, args, leaves)) and len(args) == len(leaves):
-            self.direct[settings.trace_key, *key] = *how, None if out_tree == _LEAF else out_tree.spec.unflatten
+            self.direct[settings.trace_key, *key] = known
             return
-        plain = _flatten((args, kwargs))
-        if plain is not None and len(plain[0]) == len(leaves) and all(map(operator.is_, plain[0], leaves)):
-            self.in_trees[settings.trace_key, plain[1], *key] = *how, out_tree.spec.unflatten
+        flat = _flatten((args, kwargs))
+        if flat is not None and len(flat[0]) == len(leaves) and all(map(operator.is_, flat[0], leaves)):
+            self.in_trees[settings.trace_key, flat[1], *key] = known
 
 
-def _call_in(table: dict[Any, Any], first: tuple[Any, ...], leaves: Sequence[Any]) -> Any:
+def _call_in(table: dict[tuple[Any, ...], KnownProgram], first: tuple[Any, ...], leaves: Sequence[Any]) -> Any:
     """The results of a call with these leaves, if `table` has its program; else NotImplemented."""
     key, buffers = list(first), []
     plain_at: list[tuple[int, ShapedArray]] = []  # where `buffers` has plain values so far, and their types
@@ -133,7 +157,7 @@ def _call_in(table: dict[Any, Any], first: tuple[Any, ...], leaves: Sequence[Any
     if program is None:
         return NotImplemented
     run, handlers, in_background, constants, unused, avals, result_devices, unflatten_results = program
-    written = None
+    written: list[Writable] | None = None
     if plain_at:
         if result_devices is not None:
             return NotImplemented
@@ -159,7 +183,7 @@ def _call_in(table: dict[Any, Any], first: tuple[Any, ...], leaves: Sequence[Any
             return NotImplemented  # the general path raises an error, or moves arrays
         if in_background:
             keep_until_done(results.consume_token())
-        elif written is not None and outs[0].is_ready():
+        elif unused is not None and written is not None and outs[0].is_ready():
             unused.append(written)
     if result_devices is None:
         if unflatten_results is None:
@@ -178,8 +202,8 @@ def _put(buffers: list[Any], plain_at: Sequence[tuple[int, ShapedArray]]) -> Non
 
 
 def _new_buffers(plain_at: Sequence[tuple[int, ShapedArray]]) -> list[Writable]:
-    """Buffers for plain values of types for which there have been some."""
-    return writable_buffers([aval for _, aval in plain_at], devices.default_device()) or []
+    """Buffers to write plain values to."""
+    return writable_buffers([aval for _, aval in plain_at], devices.default_device())
 
 
 def _call_known(known: KnownCalls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -190,10 +214,10 @@ def _call_known(known: KnownCalls, args: tuple[Any, ...], kwargs: dict[str, Any]
             return results
     if not known.in_trees:
         return NotImplemented
-    plain = flatten_plain((args, kwargs))
-    if plain is None:
+    flat = flatten_plain((args, kwargs))
+    if flat is None:
         return NotImplemented
-    leaves, structure = plain
+    leaves, structure = flat
     return _call_in(known.in_trees, (settings.trace_key, structure), leaves)
 
 

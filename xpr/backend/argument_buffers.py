@@ -8,6 +8,7 @@ buffers may be used again where a result of the program that read them is ready,
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import TypeAlias
 
@@ -23,13 +24,22 @@ _ALIGNMENT = 64  # bytes, of memory that buffers can share
 Writable: TypeAlias = tuple[np.ndarray, Buffer]  # memory, and the buffer that shares it
 
 
-def writable_buffers(avals: Sequence[ShapedArray], device: Device) -> list[Writable] | None:
-    """A buffer of each type with memory to write its values to; None where copying them is no faster."""
-    if device.platform != "cpu" or not all(0 < aval.size * aval.dtype.itemsize <= _LARGEST for aval in avals):
-        return None
-    pairs = [_writable(aval, device) for aval in avals]
-    shares = all(buffer.unsafe_buffer_pointer() == memory.ctypes.data for memory, buffer in pairs)
-    return pairs if shares else None
+def are_writable(avals: Sequence[ShapedArray], device: Device) -> bool:
+    """Whether there are such buffers of these types, and writing them is faster than making new ones."""
+    return _shares_memory(device) and all(0 < aval.size * aval.dtype.itemsize <= _LARGEST for aval in avals)
+
+
+def writable_buffers(avals: Sequence[ShapedArray], device: Device) -> list[Writable]:
+    """A buffer of each type, with the memory to write its values to."""
+    return [_writable(aval, device) for aval in avals]
+
+
+@functools.cache
+def _shares_memory(device: Device) -> bool:
+    if device.platform != "cpu":
+        return False
+    memory, buffer = _writable(ShapedArray((1,), np.dtype(np.float32)), device)
+    return buffer.unsafe_buffer_pointer() == memory.ctypes.data
 
 
 def _writable(aval: ShapedArray, device: Device) -> Writable:
