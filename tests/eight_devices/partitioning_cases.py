@@ -233,7 +233,7 @@ def test_what_def_partition_refuses():
 )  # fmt: skip
 def test_texts_of_rules(rule, options, shapes, results, expected):
     avals = [[ShapedArray(shape, "float32") for shape in each] for each in (shapes, results)]
-    assert rule_text(str_to_sdy_sharding_rule(rule, **options), *avals) == "#sdy.op_sharding_rule" + expected
+    assert rule_text(str_to_sdy_sharding_rule(rule, **options), *avals) == "sdy.sharding_rule = #sdy.op_sharding_rule" + expected
 
 
 def test_many_factors_have_names():
