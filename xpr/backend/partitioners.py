@@ -11,10 +11,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from xpr.backend import runtime
+from xpr.backend.mlir_text import quoted
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 
-_TARGET = "CustomSPMDPartitioning"
+_TARGET = "XprPartitioning"  # one of its own: jax, in the same process, has "CustomSPMDPartitioning"
 
 
 class Partitioner:
@@ -44,11 +45,10 @@ def partitioned_call(
     """
     _register()
     b.module.kept.append(_partitioners.setdefault(key.encode(), partitioner))
+    properties = f'call_target_name = "{_TARGET}", api_version = 2 : i32, has_side_effect = false'
     return b.ops(
-        "stablehlo.custom_call", operands, results,
-        f'call_target_name = "{_TARGET}", api_version = 2 : i32, has_side_effect = false, backend_config = "{key}"',
-        attributes=rule,
-    )  # fmt: skip
+        "stablehlo.custom_call", operands, results, f"{properties}, backend_config = {quoted(key)}", attributes=rule
+    )
 
 
 def sharding_rule_text(
