@@ -9,8 +9,9 @@ Four kinds are therefore lowered to other operations (f32, 2 cores; before -> af
 * windows that cover the whole image, or one position: a dot. The gradient to a 1x1 kernel, 25088 positions: 12 -> 4 ms.
 * complex numbers, on any platform: four real convolutions.
 
-Over several devices batches and features are partitioned, and spatial axes never: where those of the images or of the
-window are, results of jaxlib 0.10 are wrong by a factor.
+Of a convolution on several devices these are the programs of one (`convolution_partitioning.py`). Where the compiler
+cuts it by itself, spatial axes are whole: where those of the images or of the window are cut, results of jaxlib 0.10
+are wrong by a factor.
 """
 
 from __future__ import annotations

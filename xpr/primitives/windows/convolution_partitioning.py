@@ -29,9 +29,9 @@ def lower_partitioned_convolution(
     b: Builder, operands: list[Value], avals: list[ShapedArray], **params: Any
 ) -> list[Value]:
     """The lowering rule of conv_general_dilated; where XLA can't ask for the program of one device, space is whole."""
-    shapes = [x.shape for x in (*[v.aval for v in operands], *avals)]
     mesh = b.module.mesh
-    if not _is_asked_for(b) or not isinstance(mesh, Mesh) or not _may_cut_space(mesh, shapes, params):
+    shapes = [aval.shape for aval in (*[x.aval for x in operands], *avals)]
+    if not isinstance(mesh, Mesh) or not _is_asked_for(b) or not _may_cut_space(mesh, shapes, params):
         return lower_convolution(b, operands, avals, **params)
     key = f"convolution {(mesh.shape_tuple, b.platform, *sorted(params.items()))}"
     return partitioned_call(b, _Partitioner(mesh, b.platform, params), key, operands, avals, _rule(shapes, params))
