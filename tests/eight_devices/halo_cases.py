@@ -138,6 +138,13 @@ def test_explicit_axes():
         assert sent == EDGES and sorted(cost(fun)(*at).collectives) == sorted(compiled)
 
 
+def test_fusion_barriers_stay():
+    """XLA would have inlined them, and fused the loops of depthwise convolutions."""
+    fun = lambda x, w: lax.conv_general_dilated(x, w, (1, 1), "SAME", feature_group_count=3) + 1
+    compiled = xpr.jit(fun).lower(put(floats(2, 3, 16, 8), None, None, "x"), floats(3, 1, 3, 3)).compile()
+    assert "fusion_barrier" in compiled.as_text()
+
+
 def test_programs_of_one_device_and_of_a_shard_map_have_plain_convolutions():
     fun = lambda x, w: lax.conv(x, w, (1, 1), "SAME")
     images, kernel = floats(2, 3, 16, 8), floats(4, 3, 3, 3)

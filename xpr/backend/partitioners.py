@@ -12,7 +12,7 @@ from typing import Any
 
 from xpr.backend import runtime
 from xpr.backend.mlir_text import quoted
-from xpr.backend.stablehlo import Builder, Value
+from xpr.backend.stablehlo import NOT_INLINED, Builder, Value
 from xpr.core.avals import ShapedArray
 
 _TARGET = "XprPartitioning"  # one of its own: jax, in the same process, has "CustomSPMDPartitioning"
@@ -35,20 +35,25 @@ class Partitioner:
 
 
 def partitioned_call(
-    b: Builder, partitioner: Partitioner, key: str, operands: Sequence[Value], results: Sequence[ShapedArray], rule: str
+    b: Builder, partitioner: Partitioner, key: str, operands: Sequence[Value], results: Sequence[ShapedArray],
+    rule: str, inline: bool = True,
 ) -> list[Value]:  # fmt: skip
     """An operation that the partitioner partitions.
 
     Args:
       key: names the partitioner in the text; those with the same key do the same.
       rule: the sharding rule as an attribute, or empty: results are replicated.
+      inline: False keeps calls in the program of one device apart, fusion barriers among them; True inlines them all:
+        XLA gives its operations the frontend attributes of this one.
     """
     _register()
     b.module.kept.append(_partitioners.setdefault(key.encode(), partitioner))
     properties = f'call_target_name = "{_TARGET}", api_version = 2 : i32, has_side_effect = false'
+    attributes = ", ".join([each for each in (rule, "" if inline else NOT_INLINED) if each])
     return b.ops(
-        "stablehlo.custom_call", operands, results, f"{properties}, backend_config = {quoted(key)}", attributes=rule
-    )
+        "stablehlo.custom_call", operands, results, f"{properties}, backend_config = {quoted(key)}",
+        attributes=attributes,
+    )  # fmt: skip
 
 
 def sharding_rule_text(

@@ -1,4 +1,4 @@
-"""Convolutions on several devices: each device convolves its part of the images, with edges of its neighbours' parts.
+"""Convolutions on several devices: each convolves its part of the images and a halo, the edges of neighbours' parts.
 
 XLA asks for the program of one device when it has chosen shardings, see `backend/partitioners.py`. How the convolution
 is cut by these, and which edges a device needs, says `convolution_cuts.py`.
@@ -34,7 +34,8 @@ def lower_partitioned_convolution(
     if not isinstance(mesh, Mesh) or not _is_asked_for(b) or not _may_cut_space(mesh, shapes, params):
         return lower_convolution(b, operands, avals, **params)
     key = f"convolution {(mesh.shape_tuple, b.platform, *sorted(params.items()))}"
-    return partitioned_call(b, _Partitioner(mesh, b.platform, params), key, operands, avals, _rule(shapes, params))
+    partitioner, rule = _Partitioner(mesh, b.platform, params), _rule(shapes, params)
+    return partitioned_call(b, partitioner, key, operands, avals, rule, inline=False)
 
 
 def _is_asked_for(b: Builder) -> bool:
