@@ -9,7 +9,7 @@ from tests.ops.table import floats
 from xpr import lax
 from xpr.config import enable_x64
 from xpr.jaxpr import cost
-from xpr.sharding import AxisType, NamedSharding
+from xpr.sharding import AxisType, Mesh, NamedSharding
 from xpr.sharding import PartitionSpec as P
 
 
@@ -93,6 +93,19 @@ def test_what_neighbours_do_not_have_is_gathered(window, padding):
     images, kernel = floats(2, 3, 16), floats(4, 3, window)
     _, sent = compared(fun, (images, kernel), (put(images, None, None, "x"), kernel))
     assert sent == {"all-gather"}
+
+
+def test_parts_that_the_axes_of_the_mesh_cannot_express_are_gathered():
+    """Of a mesh of the same devices in another order."""
+    other = Mesh(mesh().devices.reshape(8)[[3, 0, 5, 2, 7, 1, 4, 6]], "z")
+
+    def fun(images, kernel):
+        images = lax.with_sharding_constraint(images, NamedSharding(other, P(None, None, "z")))
+        return lax.with_sharding_constraint(lax.conv(images, kernel, (1, 1), "SAME"), NamedSharding(mesh(), P()))
+
+    images, kernel = floats(2, 3, 16, 4), floats(4, 3, 3, 3)
+    _, sent = compared(fun, (images, kernel), (put(images, None, None, "x"), kernel))
+    assert "all-gather" in sent
 
 
 def test_layers_one_after_the_other():

@@ -15,7 +15,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.mesh import Mesh
 from xpr.backend.partitioners import Partitioner, partitioned_call, sharding_rule_text
-from xpr.backend.sharding import NamedSharding, PartitionSpec, hlo_sharding, sharding_from_hlo
+from xpr.backend.sharding import NamedSharding, PartitionSpec, hlo_sharding, spec_from_hlo
 from xpr.backend.stablehlo import Builder, Module, Value
 from xpr.core.avals import ShapedArray
 from xpr.primitives.collectives.lowering import lower_axis_index, lower_ppermute, lower_reduction
@@ -160,9 +160,8 @@ class _Partitioner(Partitioner):
         return module.text().encode(), hlo[:2], hlo[2:]
 
     def _parts(self, hlo: Any, ndim: int) -> list[Any]:
-        """The axes of the mesh for each axis of an array; none where only parts of these would say it."""
-        sharding = sharding_from_hlo(hlo, self.mesh, ndim)
-        spec = sharding.spec if sharding.mesh is self.mesh else ()
+        """The axes of the mesh for each axis of an array; none where these can't express how it is cut."""
+        spec = spec_from_hlo(hlo, self.mesh, ndim) or ()
         return [*spec, *[None] * (ndim - len(spec))]
 
     def _of_one_device(
