@@ -31,6 +31,7 @@ def line():
         "mesh_cases.py",
         "explicit_cases.py",
         "sums_cases.py",
+        "halo_cases.py",
     ],
 )
 def test_on_eight_devices(cases):

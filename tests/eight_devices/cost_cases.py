@@ -128,6 +128,8 @@ def test_pmap():
          {("all-reduce", ("x",), 4): 772}),
         (xpr.value_and_grad(images), lambda: [put((3, 3, 4, 8)), put((8, 8, 8, 4), "x")],
          {("all-reduce", ("x",), 4): 4 + 1152}),
+        (xpr.value_and_grad(images), lambda: [put((3, 3, 4, 8)), put((8, 8, 8, 4), None, "x")],
+         {("collective-permute", ("x",), 2): 2 * 2 * 1024, ("all-reduce", ("x",), 4): 4 + 1152}),
         (xpr.value_and_grad(embedded), lambda: [put((16, 8)), tokens()], {("all-reduce", ("x",), 4): 4 + 512}),
         (lambda table, tokens: table.at[tokens].get(out_sharding=P("x")), lambda: [put((16, 8), "y"), tokens()],
          {("all-reduce", ("y",), 2): 256}),

@@ -47,6 +47,22 @@ def test_device_put_and_back(mesh, spec):
     as_jax_has_it(x, spec)
 
 
+def test_partitioned_operations_beside_those_of_jax(mesh):
+    """One library was asked for those of the other."""
+    jax, of_jax = pytest.importorskip("jax"), pytest.importorskip("jax.experimental.custom_partitioning")
+    x = xpr.device_put(X[None, None], NamedSharding(mesh, P(None, None, "x")))
+    for size in (1, 3):
+        conv = xpr.jit(lambda x, size=size: lax.conv(x, np.ones((1, 1, size, size), np.float32), (1, 1), "SAME"))
+        assert conv(x).sharding.spec == P(None, None, "x")
+        doubled = of_jax.custom_partitioning(lambda x: 2 * x)
+        doubled.def_partition(
+            lambda mesh, arguments, result: (mesh, lambda x: 2 * x, result.sharding, (arguments[0].sharding,)),
+            sharding_rule="i j -> i j",
+        )
+        rows = jax.sharding.NamedSharding(jax.make_mesh((8,), ("x",)), jax.sharding.PartitionSpec("x"))
+        np.testing.assert_array_equal(jax.jit(doubled)(jax.device_put(X, rows)), 2 * X)
+
+
 def as_jax_has_it(x, spec):
     jax = pytest.importorskip("jax")
     mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))

@@ -68,12 +68,15 @@ class Copy:
 
 
 class Copies:
-    """The copies of a program with callbacks, one for each depth at which it was called."""
+    """The copies of a program with callbacks, one for each depth at which it was called.
 
-    __slots__ = ("_at_depth", "_make")
+    `kept` is what compiling it calls, which a later copy needs, too.
+    """
 
-    def __init__(self, compile_for: CompileFor, mesh: Mesh, callbacks: Sequence[Callback]):
-        self._make = functools.partial(Copy, compile_for, mesh, callbacks)
+    __slots__ = ("_at_depth", "_kept", "_make")
+
+    def __init__(self, compile_for: CompileFor, mesh: Mesh, callbacks: Sequence[Callback], kept: Sequence[Any]):
+        self._make, self._kept = functools.partial(Copy, compile_for, mesh, callbacks), kept
         self._at_depth: dict[int, Copy] = {}
 
     def current(self) -> Copy:

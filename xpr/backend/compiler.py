@@ -220,8 +220,12 @@ def compile_partitioned(
     options: dict[str, Any] | None = None,
     codegen: Codegen = _USUAL,
     callbacks: Sequence[Callback] = (),
+    kept: Sequence[Any] = (),
 ) -> PartitionedExecutable:
     """Compiles a module for the devices of a mesh; where a sharding is None the compiler chooses one.
+
+    `kept` is what the compiler calls while it partitions the program, by names in the text: it stays alive as long as
+    the program may be compiled again.
 
     Raises:
       ValueError: XLA has no such option, or not with such a value.
@@ -241,7 +245,7 @@ def compile_partitioned(
             _raise_if_option(error)
             raise
 
-    copies = Copies(compile_for, mesh, callbacks) if callbacks else None
+    copies = Copies(compile_for, mesh, callbacks, kept) if callbacks else None
     raw = copies.current().raw if copies else compile_for(mesh)
     chosen_in = _chosen(in_shardings, in_ranks, mesh, raw.get_parameter_shardings)
     out_ranks = [aval.ndim for aval in out_avals]

@@ -418,20 +418,24 @@ def sharding_from_proto(proto: Any, mesh: Mesh, ndim: int) -> NamedSharding:
 
 def sharding_from_hlo(hlo: Any, mesh: Mesh, ndim: int) -> NamedSharding:
     """The sharding that a compiler chose for an array with `ndim` axes, by a mesh's axes or factors of them."""
+    spec = spec_from_hlo(hlo, mesh, ndim)
+    if spec is None:
+        mesh = _in_prime_factors(mesh)
+        spec = spec_from_hlo(hlo, mesh, ndim)
+    if spec is None:
+        raise ValueError(f"The compiler chose a layout that the axes of {mesh.text} can't express: {hlo}.")
+    return NamedSharding(mesh, spec)
+
+
+def spec_from_hlo(hlo: Any, mesh: Mesh, ndim: int) -> PartitionSpec | None:
+    """The sharding that a compiler chose, as a spec by a mesh's axes; None where these can't express it."""
     if hlo.is_replicated() or not hlo.is_tiled():
-        return NamedSharding(mesh, PartitionSpec())
+        return PartitionSpec()
     tiles = np.empty((mesh.size, ndim), int)
     dimensions = hlo.tile_assignment_dimensions()
     order = np.argsort(hlo.tile_assignment_devices())
     tiles[:] = np.stack(np.unravel_index(order, dimensions), 1)[:, :ndim]
-    cuts = dimensions[:ndim]
-    spec = _spec_of(tiles, cuts, mesh)
-    if spec is None:
-        mesh = _in_prime_factors(mesh)
-        spec = _spec_of(tiles, cuts, mesh)
-    if spec is None:
-        raise ValueError(f"The compiler chose a layout that the axes of {mesh.text} can't express: {hlo}.")
-    return NamedSharding(mesh, spec)
+    return _spec_of(tiles, dimensions[:ndim], mesh)
 
 
 def _spec_of(tiles: np.ndarray, cuts: Sequence[int], mesh: Mesh) -> PartitionSpec | None:

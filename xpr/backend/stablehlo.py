@@ -105,6 +105,7 @@ _WITH_SHAPE = {
     "stablehlo.iota": "stablehlo.dynamic_iota",
 }
 
+NOT_INLINED = 'mhlo.frontend_attributes = {inlineable = "false"}'  # an attribute of calls
 POLYMORPHIC = "jax.uses_shape_polymorphism = true"  # an attribute of modules
 
 
@@ -680,7 +681,7 @@ class Builder:
         self, function: str, operands: Sequence[Value], results: Sequence[ShapedArray], inline: bool = True
     ) -> list[Value]:
         """A call of a function of this module. XLA keeps an `inline=False` call apart when it fuses."""
-        attributes = "" if inline else 'mhlo.frontend_attributes = {inlineable = "false"}'
+        attributes = "" if inline else NOT_INLINED
         operands = [*self.dimensions.values(), *operands]
         return self.ops("func.call", operands, results, f"callee = @{function}", attributes=attributes)
 

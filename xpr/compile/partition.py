@@ -176,7 +176,7 @@ def compile_module(
         in_shardings, out_shardings = on_each_process(mesh, in_shardings), on_each_process(mesh, out_shardings)
     program = compiler.compile_partitioned(
         text, jaxpr.out_avals, mesh, in_shardings, out_shardings, [aval.ndim for aval in in_avals], name=name,
-        options=options, codegen=module.codegen, callbacks=module.callbacks,
+        options=options, codegen=module.codegen, callbacks=module.callbacks, kept=module.kept,
     )  # fmt: skip
     if isinstance(mesh, MeshOfProcesses):
         program = ProgramOfEachProcess(program, in_avals, mesh)

@@ -111,15 +111,15 @@ def of_contraction(operands: Sequence[tuple[ShapedArray, Sequence[int]]], result
     if mesh is None:
         return []
     sizes, wanted = mesh.shape, partitioning(result)
-    found, sums = [], dict[Any, None]()
+    found, sums = [], set[Any]()
     free = [partitioning(aval, [i for i in range(aval.ndim) if i not in axes]) for aval, axes in operands]
     for position, (aval, axes) in enumerate(operands):
         elsewhere = [name for other, names in enumerate(free) if other != position for name in names]
         contracted = partitioning(aval, axes)
         gathered = [name for name in contracted if name in elsewhere]
         found += _along("all-gather", shard_bytes(aval) * _count(sizes, gathered), gathered, sizes)
-        sums |= dict.fromkeys(name for name in contracted if name not in gathered)
-    names = [name for name in sums if name not in _unreduced(result)]
+        sums |= {name for name in contracted if name not in gathered}
+    names = [name for name in mesh.axis_names if name in sums and name not in _unreduced(result)]
     scattered = [name for name in names if name in wanted]
     kept = dict.fromkeys(name for each in free for name in each)
     size = result.size * result.dtype.itemsize // _count(sizes, {*kept, *wanted} - {*scattered})

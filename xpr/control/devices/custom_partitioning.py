@@ -7,14 +7,13 @@ rule, and then asks for the program of one device, which the function `partition
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from xpr import tree
-from xpr.backend import runtime
 from xpr.backend.mesh import Mesh
+from xpr.backend.partitioners import Partitioner, partitioned_call
 from xpr.backend.sharding import NamedSharding, PartitionSpec, hlo_sharding, sharding_from_hlo
 from xpr.backend.stablehlo import Builder, Module, Value
 from xpr.compile.lower import constants, lower_eqns
@@ -38,7 +37,7 @@ from xpr.transforms.stage import stage
 
 __all__ = ["custom_partitioning_p"]
 
-TARGET = "CustomSPMDPartitioning"
+_numbers = itertools.count()  # of calls in programs
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -70,16 +69,16 @@ class Partitioning:
                 rule, options = rule
         if not isinstance(rule, SdyShardingRule):
             rule = str_to_sdy_sharding_rule(rule, **options)
-        return f"sdy.sharding_rule = {rule_text(rule, in_avals, out_avals)}"
+        return rule_text(rule, in_avals, out_avals)
 
 
-class _Partitioner:
-    """Gives XLA the program of one device for one call in a program; the module of that keeps it alive."""
+class _Partitioner(Partitioner):
+    """Asks the user's function for the program of one device, for one call in a program."""
 
     def __init__(self, partitioning: Partitioning, mesh: Mesh, platform: str):
         self.partitioning, self.mesh, self.platform = partitioning, mesh, platform
 
-    def __call__(
+    def partition(
         self, arg_shapes: Sequence[Any], arg_shardings: Sequence[Any], out_shapes: Sequence[Any],
         out_shardings: Sequence[Any],
     ) -> tuple[bytes, list[Any], list[Any]]:  # fmt: skip
@@ -146,44 +145,6 @@ def _tiles(shapes: Sequence[Any], shardings: Sequence[Any]) -> list[ShapedArray]
     return [ShapedArray(tuple(tile.dimensions()), tile.numpy_dtype()) for tile in tiles]
 
 
-# -- What XLA calls
-
-_partitioners: weakref.WeakValueDictionary[bytes, _Partitioner] = weakref.WeakValueDictionary()
-_numbers = itertools.count()
-_registered: list[bool] = []
-
-
-def _register() -> None:
-    """Makes the functions known to XLA, once."""
-    if not _registered:
-        _registered.append(True)
-        runtime.xc.register_custom_call_partitioner(
-            TARGET, _users_sharding, _partition, _inferred_sharding, can_side_effecting_have_replicated_sharding=True
-        )
-
-
-def _partition(arg_shapes: Any, arg_shardings: Any, result_shape: Any, result_sharding: Any, key: bytes) -> Any:
-    several = result_shape.is_tuple()
-    shapes = result_shape.tuple_shapes() if several else [result_shape]
-    shardings = result_sharding.tuple_elements() if several else [result_sharding]
-    text, arguments, results = _partitioners[key](arg_shapes, arg_shardings, shapes, shardings)
-    together = runtime.xc.HloSharding.tuple_sharding(result_shape, results) if several else results[0]
-    return text, arguments, together
-
-
-def _users_sharding(sharding: Any, shape: Any, key: bytes) -> Any:
-    """Shardy has decided: the sharding of a reader says nothing more."""
-    return sharding
-
-
-def _inferred_sharding(arg_shapes: Any, arg_shardings: Any, result_shape: Any, key: bytes) -> Any:
-    """Shardy has decided, where there is a rule; without one results are replicated."""
-    if result_shape.is_tuple():
-        parts = [runtime.xc.HloSharding.replicate() for _ in result_shape.tuple_shapes()]
-        return runtime.xc.HloSharding.tuple_sharding(result_shape, parts)
-    return runtime.xc.HloSharding.replicate()
-
-
 # -- The primitive
 
 
@@ -194,18 +155,11 @@ def _lower(
     """The function's equations where one device computes all of it, or a shard_map says what each does."""
     if not b.may_be_cut:
         return lower_eqns(b, call_jaxpr, operands)
-    _register()
     mesh: Any = b.module.mesh
-    partitioner = _Partitioner(partitioning, mesh, b.platform)
-    key = f"{next(_numbers)}"
-    _partitioners[key.encode()] = partitioner
-    b.module.kept.append(partitioner)
     arguments = split_list(operands, num_consts)[1]
-    return b.ops(
-        "stablehlo.custom_call", arguments, avals,
-        f'call_target_name = "{TARGET}", api_version = 2 : i32, has_side_effect = false, backend_config = "{key}"',
-        attributes=partitioning.rule_text(mesh, [x.aval for x in arguments], avals),
-    )  # fmt: skip
+    rule = partitioning.rule_text(mesh, [x.aval for x in arguments], avals)
+    partitioner = _Partitioner(partitioning, mesh, b.platform)
+    return partitioned_call(b, partitioner, str(next(_numbers)), arguments, avals, rule)
 
 
 def _function(call_jaxpr: Jaxpr) -> Callable[..., list[Any]]:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from xpr.backend.partitioners import sharding_rule_text
 from xpr.control.groups import split_list
 from xpr.core.avals import ShapedArray, types_of
 
@@ -213,7 +214,7 @@ def _mapping(text: str, rule: str) -> ArrayMapping:
 
 
 def rule_text(rule: SdyShardingRule, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]) -> str:
-    """The rule as Shardy writes it, for operands and results of these types.
+    """The attribute that says the rule to Shardy, for operands and results of these types.
 
     Raises:
       ValueError: there are more or fewer of them than the rule has, or they have other axes or sizes.
@@ -229,22 +230,14 @@ def rule_text(rule: SdyShardingRule, in_avals: Sequence[ShapedArray], out_avals:
             )
     arrays = [_axes(mapping, aval) for mapping, aval in zip(rule.mappings, (*in_avals, *out_avals))]
     sizes = _sizes(rule, arrays)
-    symbols = {factor: chr(ord("i") + i) if i < 18 else f"z_{i - 17}" for i, factor in enumerate(sizes)}
-    texts = [f"[{', '.join(''.join(symbols[f] for f in factors) for factors, _ in axes)}]" for axes in arrays]
-    listed = ", ".join(f"{symbols[factor]}={size}" for factor, size in sizes.items())
     kinds = {
         "reduction": rule.reduction_factors,
         "need_replication": rule.need_replication_factors,
         "permutation": rule.permutation_factors,
     }
-    more = [
-        f"{kind}={{{', '.join(sorted((symbols[f] for f in factors), key=[*symbols.values()].index))}}}"
-        for kind, factors in kinds.items()
-        if factors
-    ]
-    ends = f" {{{listed}}}{''.join(f' {each}' for each in more)}"
-    ins, outs = split_list(texts, len(in_avals))
-    return f"#sdy.op_sharding_rule<({', '.join(ins)})->({', '.join(outs)}){ends}, custom>"
+    factors = [[each for each, _ in axes] for axes in arrays]
+    ins, outs = split_list(factors, len(in_avals))
+    return sharding_rule_text(ins, outs, sizes, kinds)
 
 
 def _axes(mapping: ArrayMapping, aval: ShapedArray) -> list[tuple[tuple[str, ...], int]]:

@@ -29,14 +29,14 @@ from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.errors import ShardingTypeError
-from xpr.primitives.communication import of_contraction
 from xpr.primitives.dot import bilinear_jvp
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.precision import result_dtype
 from xpr.primitives.shapes import full, move_axis, reshape, rev
 from xpr.primitives.sharding_rules import OUT_SHARDING, mesh_of_types, parts_of, resized
 from xpr.primitives.slicing import pad_p
-from xpr.primitives.windows.convolution_lowering import lower_convolution
+from xpr.primitives.windows.convolution_cuts import sent_by_convolution
+from xpr.primitives.windows.convolution_partitioning import lower_partitioned_convolution
 from xpr.primitives.windows.sizes import Pads, count_windows, dilated
 from xpr.text.parameters import register_parameter
 
@@ -378,14 +378,12 @@ conv_general_dilated_p = register(
         abstract=_conv_abstract,
         sharding=_conv_sharding,
         reference=_conv_reference,
-        lower=lower_convolution,
+        lower=lower_partitioned_convolution,
         jvp=Unsupported("it is set below"),
         transpose=_conv_transpose,
         batch=_conv_batch,
         flops=_conv_flops,
-        collectives=lambda operands, results, sizes, *, dimension_numbers, **params: of_contraction(
-            [(operands[0], [dimension_numbers.lhs_spec[1]]), (operands[1], [dimension_numbers.rhs_spec[1]])], results[0]
-        ),
+        collectives=sent_by_convolution,
     )
 )
 conv_general_dilated_p.jvp = bilinear_jvp(conv_general_dilated_p)

@@ -9,8 +9,9 @@ Four kinds are therefore lowered to other operations (f32, 2 cores; before -> af
 * windows that cover the whole image, or one position: a dot. The gradient to a 1x1 kernel, 25088 positions: 12 -> 4 ms.
 * complex numbers, on any platform: four real convolutions.
 
-Over several devices batches and features are partitioned, and spatial axes never: where those of the images or of the
-window are, results of jaxlib 0.10 are wrong by a factor.
+Of a convolution on several devices these are the programs of one (`convolution_partitioning.py`). Where the compiler
+cuts it by itself, spatial axes are whole: where those of the images or of the window are cut, results of jaxlib 0.10
+are wrong by a factor.
 """
 
 from __future__ import annotations
@@ -32,15 +33,19 @@ Axes = tuple[int, ...]
 
 
 def lower_convolution(b: Builder, operands: list[Value], avals: list[ShapedArray], **params: Any) -> list[Value]:
-    """The lowering rule of conv_general_dilated."""
-    lhs, rhs = (b.whole(x, spec[2:]) for x, spec in zip(operands, params["dimension_numbers"]))
-    lhs, rhs = in_one_dtype(b, [lhs, rhs], avals[0].dtype)
-    if lhs.aval.dtype == dtypes.bool_:  # whether any product is True: a sum that isn't 0
+    """A convolution whose spatial axes the compiler does not cut."""
+    lhs, rhs, out = params["dimension_numbers"]
+    images, kernel = b.whole(operands[0], lhs[2:]), b.whole(operands[1], rhs[2:])
+    return [b.convert(b.whole(convolved(b, [images, kernel], avals[0], params), out[2:]), avals[0].dtype)]
+
+
+def convolved(b: Builder, operands: list[Value], out: ShapedArray, params: dict[str, Any]) -> Value:
+    """A convolution in the dtype in which products are summed, of which booleans are whether it isn't 0."""
+    lhs, rhs = in_one_dtype(b, operands, out.dtype)
+    if lhs.aval.dtype == dtypes.bool_:
         lhs, rhs = (b.convert(x, dtypes.float32) for x in (lhs, rhs))
-    summed = summed_in(lhs.aval.dtype, avals[0])
-    lower = _lower_complex if summed.dtype in dtypes.COMPLEX else _lower_real
-    out = b.whole(lower(b, lhs, rhs, summed, params), params["dimension_numbers"].out_spec[2:])
-    return [b.convert(out, avals[0].dtype)]
+    summed = summed_in(lhs.aval.dtype, out)
+    return (_lower_complex if summed.dtype in dtypes.COMPLEX else _lower_real)(b, lhs, rhs, summed, params)
 
 
 def _lower_complex(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: dict[str, Any]) -> Value:
