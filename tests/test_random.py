@@ -16,8 +16,6 @@ from xpr.config import enable_x64
 from xpr.primitives.random_bits import threefry2x32
 from xpr.primitives.random_keys import random_bits
 
-pytestmark = pytest.mark.optimized
-
 HAS_PEER = importlib.util.find_spec("jax") is not None
 PRESENT = pytest.mark.skipif(not HAS_PEER, reason="jax is not installed")
 u32 = np.uint32
@@ -176,6 +174,7 @@ def same_bits(a, b):
     assert a.tobytes() == b.tobytes(), f"{(a != b).sum()} of {a.size} differ: {a.ravel()[:4]} and {b.ravel()[:4]}"
 
 
+@pytest.mark.optimized
 @PRESENT
 def test_points_in_balls_are_the_peers_to_a_rounding():
     """Powers are lowered with a guard that jax has not, around which XLA rounds otherwise."""
@@ -185,6 +184,7 @@ def test_points_in_balls_are_the_peers_to_a_rounding():
     np.testing.assert_allclose(ours, theirs, rtol=3e-7)
 
 
+@pytest.mark.optimized
 @PRESENT
 @pytest.mark.parametrize("call", DRAWS.split("\n")[1:-1])
 def test_draws_are_the_peers(call):
@@ -209,6 +209,7 @@ random.orthogonal(key, 3, dtype="complex64")
 """
 
 
+@pytest.mark.optimized
 @PRESENT
 @pytest.mark.parametrize("call", MATRICES.split("\n")[1:-1])
 def test_matrices_are_the_peers(call):
@@ -261,6 +262,7 @@ def test_folds_are_the_peers(data):
     same_bits(xpr.jit(random.fold_in)(random.PRNGKey(1), u32(data)), random.fold_in(random.PRNGKey(1), data))
 
 
+@pytest.mark.optimized
 @PRESENT
 @pytest.mark.parametrize("call", [
     "random.bits(key, (20,))", "random.uniform(key, (20,))", "random.normal(key, (20,))",
