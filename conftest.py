@@ -2,8 +2,8 @@
 
 XLA takes a third of the time to compile without optimizing. So programs of xpr and of jax are compiled quickly, except
 in tests that are marked `optimized`: the laws of every primitive (partitioned scatters with indices of 8 bits are wrong
-otherwise), random programs, draws of random numbers (bit for bit those of jax), users' programs, documentation, and what looks
-at compiled programs. They compile as users do.
+otherwise), random programs, draws of random numbers (bit for bit those of jax), users' programs, documentation, and
+what looks at compiled programs. They compile as users do.
 """
 
 import doctest
