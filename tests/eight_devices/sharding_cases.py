@@ -187,6 +187,23 @@ def test_devices_in_another_order():
     close(rings(x), X + places.astype(np.float32))
 
 
+def test_devices_in_two_orders_are_refused():
+    forth, back = (Mesh(np.array(xpr.devices())[::step], ("x",)) for step in (1, -1))
+    x, y = (xpr.device_put(X, NamedSharding(each, P("x"))) for each in (forth, back))
+    with pytest.raises(ValueError, match=r"in different orders, \[0, 1, .*\] and \[7, 6, .*\]. Put them on one mesh"):
+        x + y
+    wanted = NamedSharding(back, P("x"))
+    for fun in (
+        xpr.jit(jnp.sin, out_shardings=wanted),
+        xpr.jit(lambda x: lax.with_sharding_constraint(jnp.sin(x), wanted)),
+        xpr.shard_map(jnp.sin, mesh=back, in_specs=P("x"), out_specs=P("x")),
+    ):
+        with pytest.raises(ValueError, match=r"over Mesh\('x': 8\), on .*: they must be in the same order"):
+            fun(x)
+    close(xpr.jit(jnp.sin, in_shardings=wanted)(x), np.sin(X))
+    close(xpr.device_put(x, wanted) + y, 2 * X)
+
+
 def test_fewer_devices_than_there_are():
     half = xpr.make_mesh((4,), ("x",))
     x = xpr.device_put(X, NamedSharding(half, P("x")))
