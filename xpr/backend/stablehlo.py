@@ -228,8 +228,8 @@ class Module:
             )
         if mesh.flat != whole.flat and not isinstance(whole, MeshOfProcesses):
             raise ValueError(
-                f"A program runs on the devices {_ids(whole)}, and a part of it, over {mesh.text}, on {_ids(mesh)}: they "
-                "must be in the same order. Make one mesh of them, or put arrays on this one with "
+                f"A program runs on the devices {_ids(whole)}, and a part of it, over {mesh.text}, on {_ids(mesh)}: "
+                "they must be in the same order. Make one mesh of them, or put arrays on this one with "
                 "xpr.device_put(x, NamedSharding(mesh, spec))."
             )
         return np.array([numbers[device] for device in mesh.flat]).reshape(mesh.axis_sizes)

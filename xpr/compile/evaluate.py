@@ -264,9 +264,7 @@ def _different_devices(first: Any, second: Any) -> str:
             f"Operands are on the same devices in different orders, {orders}. Put them on one mesh with "
             "xpr.device_put(x, NamedSharding(mesh, spec))."
         )
-    return (
-        f"Operands are on different devices, {first} and {second}. Put them on one with xpr.device_put(x, device)."
-    )
+    return f"Operands are on different devices, {first} and {second}. Put them on one with xpr.device_put(x, device)."
 
 
 def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str, donated: tuple[int, ...] = ()) -> list[Any]:
