@@ -24,6 +24,11 @@ def test_eight_devices_are_there():
     assert xpr.device_count() == 8
 
 
+def test_the_index_of_a_row_is_a_carry():
+    f = xpr.pmap(lambda x: lax.scan(lambda c, n: (c + n + lax.axis_index("i"), None), 0, x)[0], axis_name="i")
+    np.testing.assert_array_equal(f(jnp.ones((8, 10), int)), 10 + 10 * np.arange(8))
+
+
 def test_operands_are_moved_to_the_devices_of_the_rows():
     x = xpr.device_put(X, NamedSharding(xpr.make_mesh((8,), ("x",)), P("x")))
     backwards = xpr.pmap(jnp.sin, devices=xpr.devices()[::-1])

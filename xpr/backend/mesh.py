@@ -40,8 +40,8 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class Mesh(AbstractMesh):
-    """A grid of devices with a name for each axis. `with mesh:` makes it the current one, see `set_mesh`. As a decorator
-    it does so while a function runs.
+    """A grid of devices with a name for each axis. `with mesh:` makes it the current one, see `set_mesh`. As a
+    decorator it does so while a function runs.
 
     Meshes of the same devices and axes are the same object.
 

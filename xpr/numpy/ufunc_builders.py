@@ -31,11 +31,13 @@ def alias(function: _F, name: str) -> _F:
     """The same function under another name, by which tables of functions tell the two apart."""
     assert isinstance(function, FunctionType)
     parts = function.__code__, function.__globals__, name, function.__defaults__, function.__closure__
-    same = functools.update_wrapper(FunctionType(*parts), function)
+    same: Any = FunctionType(*parts)
+    functools.update_wrapper(same, function)
     del same.__wrapped__
     same.__name__ = same.__qualname__ = name
     same.__kwdefaults__ = function.__kwdefaults__
-    return same  # type: ignore[return-value]  # it has the same signature
+    same.__doc__ = f"Alias of `{function.__name__}`: {function.__doc__}"
+    return same
 
 
 def float_unary(name: str, primitive: Any, doc: str) -> Callable[[Any], Any]:

@@ -44,7 +44,7 @@ def _getitem(self: Any, key: Any) -> Any:
     part = sparsify(lambda x: x[keys[new:]])(self) if keys[new:] else self
     if not new or not isinstance(part, JAXSparse):
         return part[(None,) * new] if new else part
-    broadcast = bcsr_broadcast_in_dim if isinstance(part, BCSR) else bcoo_broadcast_in_dim
+    broadcast: Any = bcsr_broadcast_in_dim if isinstance(part, BCSR) else bcoo_broadcast_in_dim
     shape = (1,) * new + part.shape
     return broadcast(part, shape=shape, broadcast_dimensions=range(new, len(shape)))
 
