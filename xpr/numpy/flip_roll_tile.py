@@ -17,6 +17,7 @@ from xpr import dtypes
 from xpr.backend.array import from_host
 from xpr.core.avals import array_in, aval_of
 from xpr.core.interpreter import Tracer
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.numpy.axes import reduced_axes
 from xpr.numpy.concrete import concrete_value, is_known
 from xpr.numpy.creation import zeros
@@ -272,6 +273,8 @@ def repeat(
     a = expand_dims(a, (0,)) if not a.aval.ndim else a
     axis = one_axis(axis, a.aval.ndim)
     size = a.aval.shape[axis]
+    if is_symbolic_dim(repeats) and total_repeat_length is None:
+        return _each_repeated(a, repeats, axis)
     if isinstance(repeats, Tracer):
         if total_repeat_length is not None:
             return read(a, _repeated_index(repeats, size, total_repeat_length), axis, indices_are_sorted=True)
@@ -299,7 +302,7 @@ def _repeated_index(repeats: Any, size: int, length: int) -> Any:
     return cumsum_p.bind(ended, axis=0, reverse=False)
 
 
-def _each_repeated(a: Any, count: int, axis: int) -> Any:
+def _each_repeated(a: Any, count: Any, axis: int) -> Any:
     shape = aval_of(a).shape
     (count,) = shape_of(count)
     positions = [i if i <= axis else i + 1 for i in range(len(shape))]
