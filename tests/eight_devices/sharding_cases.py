@@ -225,6 +225,14 @@ def test_derivatives_through_a_transfer_to_other_devices():
         )
 
 
+def test_what_is_donated_is_deleted_where_the_parts_stay_on_their_devices():
+    devices = np.array(xpr.devices())
+    x = xpr.device_put(X, NamedSharding(Mesh(devices.reshape(4, 2), ("x", "y")), P("x")))
+    y = xpr.device_put(x, NamedSharding(Mesh(devices.reshape(4, 2), ("a", "b")), P("a")), donate=True)
+    assert x.is_deleted() and not y.is_deleted()
+    close(y, X)
+
+
 def test_specs_and_meshes_without_devices_are_over_the_mesh_around():
     mesh = xpr.make_mesh((4, 2), ("x", "y"))
     struct = xpr.ShapeDtypeStruct((8, 8), "float32", sharding=P("x"))

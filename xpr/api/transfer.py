@@ -72,8 +72,11 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     for i, (leaf, result) in enumerate(zip(leaves, results)):
         if result is leaf and aliases[i] is False and not isinstance(leaf, Tracer):
             results[i] = copied(leaf)
-        elif donated[i] and type(leaf) is Array and result is not leaf and leaf._buffer is not result._buffer:
-            leaf.delete()
+        elif donated[i] and type(leaf) is Array and result is not leaf:
+            if leaf._buffer is not result._buffer:
+                leaf.delete()
+            elif type(result._device) is NamedSharding:
+                leaf.forget()  # the result has its value, in the same memory
     return tree.unflatten(structure, results)
 
 
