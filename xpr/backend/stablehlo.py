@@ -418,6 +418,8 @@ class Builder:
 
     def shape(self, shape: Sequence[Any]) -> Value:
         """A shape as a vector of i32."""
+        if not shape:
+            return self.constant(np.zeros(0, np.int32), SIZE.update(shape=(0,)))
         vectors = [self.reshape(self.dimension(n), (1,)) for n in shape]
         if len(vectors) == 1:
             return vectors[0]

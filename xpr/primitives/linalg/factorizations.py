@@ -218,8 +218,7 @@ def _permutation_lower(
     if not out.size or not count:
         return [order]
 
-    scalar_aval = ShapedArray((), dtypes.int32)
-    start, end = b.constant(0, scalar_aval), b.constant(count, scalar_aval)
+    start, end = b.constant(0, ShapedArray((), dtypes.int32)), b.dimension(count)
 
     def condition(inner: Builder, state: list[Value]) -> Value:
         flag = ShapedArray((), dtypes.bool_)
