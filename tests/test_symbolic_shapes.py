@@ -333,6 +333,11 @@ PROGRAMS = {
     ], "b, h", "c"),
     "factorized": (lambda x: [jnp.linalg.qr(x), jnp.linalg.svd(x)[1], jnp.linalg.eigh(x.mT @ x)[0]], "a, 4, 3"),
     "solved": (lambda x: jnp.linalg.solve(x @ x.mT + 9 * jnp.eye(x.shape[1]), x), "a, b, b"),
+    **{
+        f"padded, {mode}": (lambda x, y, mode=mode: jnp.pad(x, ((0, 0), (y.shape[0], 1)), mode=mode), "2, t", "c")
+        for mode in ("edge", "wrap", "reflect", "symmetric")
+    },
+    "gamma": (lambda x: xrandom.gamma(xrandom.key(0), 2.0, x.shape), "a, b"),
     "one-hot": (lambda x: nn.one_hot(jnp.arange(3), x.shape[0]), "a"),
     "repeated by a size": (lambda x: [jnp.repeat(x, x.shape[0], axis=1), jnp.repeat(x, x.shape[1])], "a, b"),
     "a diagonal of a size": (lambda x, y: jnp.tril(x, y.shape[0]) - jnp.triu(x, -y.shape[0]), "a, b", "c"),
