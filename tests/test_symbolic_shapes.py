@@ -3,6 +3,7 @@
 import itertools
 import operator
 import random
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.peer import JAX
-from xpr import core, export, image, lax, nn
+from xpr import core, export, image, lax, nn, scipy
 from xpr import random as xrandom
 from xpr.backend import portable
 from xpr.dimensions.expressions import DimExpr, evaluate, surely_at_least, surely_below
@@ -493,6 +494,14 @@ def test_integers_with_symbolic_shapes_have_no_derivatives():
 def test_what_needs_to_know_a_dimension(fun, message):
     with pytest.raises(Exception, match=message):
         export.export(xpr.jit(fun))(xpr.ShapeDtypeStruct(dims("a"), FLOAT))
+
+
+def test_matrices_that_are_known_to_be_tall():
+    shape, x = dims("a, b", constraints=["a >= b"]), np.random.default_rng(0).normal(size=(5, 3)).astype(FLOAT)
+    for fun in (jnp.linalg.qr, partial(jnp.linalg.svd, full_matrices=False), scipy.linalg.lu_factor):
+        found = export.export(xpr.jit(fun))(xpr.ShapeDtypeStruct(shape, FLOAT)).call(x)
+        for got, expected in zip(xpr.tree.leaves(found), xpr.tree.leaves(fun(x)), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_routines_of_nvidia_take_no_symbolic_dimensions():
