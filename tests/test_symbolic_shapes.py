@@ -338,6 +338,7 @@ PROGRAMS = {
         f"padded, {mode}": (lambda x, y, mode=mode: jnp.pad(x, ((0, 0), (y.shape[0], 1)), mode=mode), "2, t", "c")
         for mode in ("edge", "wrap", "reflect", "symmetric")
     },
+    "by XLA's generator": (lambda x: xrandom.uniform(xrandom.key(0, impl="unsafe_rbg"), x.shape) + x, "a, b"),
     "gamma": (lambda x: xrandom.gamma(xrandom.key(0), 2.0, x.shape), "a, b"),
     "one-hot": (lambda x: nn.one_hot(jnp.arange(3), x.shape[0]), "a"),
     "repeated by a size": (lambda x: [jnp.repeat(x, x.shape[0], axis=1), jnp.repeat(x, x.shape[1])], "a, b"),
