@@ -114,6 +114,11 @@ def test_operators_leave_others_to_themselves() -> None:
     assert (x + Wrapped()).tolist() == [1.0, 2.0, 3.0]
 
 
+def test_the_class_makes_no_arrays() -> None:
+    with pytest.raises(TypeError, match=r"made by functions: jnp.zeros\(shape\)"):
+        jnp.ndarray((2, 3))
+
+
 # -- Methods and properties
 
 METHODS = """
