@@ -114,6 +114,11 @@ def test_operators_leave_others_to_themselves() -> None:
     assert (x + Wrapped()).tolist() == [1.0, 2.0, 3.0]
 
 
+def test_the_class_makes_no_arrays() -> None:
+    with pytest.raises(TypeError, match=r"made by functions: jnp.zeros\(shape\)"):
+        jnp.ndarray((2, 3))
+
+
 # -- Methods and properties
 
 METHODS = """
@@ -130,6 +135,7 @@ m.cumprod(1) | f.argsort() | m.take(i % 2) | f.nonzero() | f.compress(b)
 h.searchsorted(jnp.array([2.5], "float16")) | f.view("int32")
 b.view("uint8")
 f.at[0].set(9.0) | f[1:]
+i.byteswap() | f.byteswap() | c.byteswap() | b.byteswap()
 """
 
 
@@ -146,7 +152,7 @@ def test_every_method_of_jax_arrays_is_there() -> None:
         "addressable_data", "addressable_shards", "device_buffer", "device_buffers", "global_shards",
         "is_fully_addressable", "is_fully_replicated", "sharding", "traceback", "unsafe_buffer_pointer", "platform",
     }  # fmt: skip
-    unusual = {"byteswap", "clone", "flat", "on_device_size_in_bytes"}
+    unusual = {"clone", "flat", "on_device_size_in_bytes"}
     missing = of_jax - layout - unusual - set(dir(jnp.arange(3)))
     assert not missing, missing
 

@@ -464,6 +464,16 @@ class TestPrint:
     def test_in_two_calls(self, capsys):
         xpr.debug.print(ordered=True)("{ordered}", ordered=1)
         xpr.debug.callback(ordered=True)(lambda ordered: print(ordered), ordered=2)
+        for call, message in (
+            (lambda: xpr.debug.print(x=1), r"debug.print: there is no format, and there are other arguments: x\."),
+            (lambda: xpr.debug.log(x=1), "debug.log: there is no format"),
+            (
+                lambda: xpr.debug.callback(None, 5),
+                "debug.callback: there is no callback, .*: 5. Give the callback first",
+            ),
+        ):
+            with pytest.raises(TypeError, match=message):
+                call()
         assert self.printed(capsys) == ["1", "2"]
 
     @pytest.mark.parametrize(

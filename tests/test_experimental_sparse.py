@@ -43,6 +43,17 @@ def layout(request):
     return {"n_batch": n_batch, "n_dense": n_dense}
 
 
+def test_new_axes_before_all_others_are_batch_axes(layout):
+    x = some(2, 3, 4)
+    m = sparse.BCOO.fromdense(x, **layout)
+    for key in (None, (None, None), (None, 1), (None, slice(None), None)):
+        assert m[key].n_batch >= layout["n_batch"] + (key is None)
+        close(m[key].todense(), x[key])
+    rows = sparse.BCSR.fromdense(x[0])
+    assert rows[None].n_batch == 1
+    close(rows[None].todense(), x[:1])
+
+
 class TestLayouts:
     """Each function on arrays [2, 3, 4] of every layout, with padding and without."""
 

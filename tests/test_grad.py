@@ -381,3 +381,21 @@ def test_jacobians_are_weakly_typed_where_results_are():
     for transform in (xpr.grad, xpr.jacfwd, xpr.jacrev):
         assert transform(lambda x: x)(1.0).weak_type
         assert not transform(lambda x: x)(np.float32(1.0)).weak_type
+
+
+@pytest.mark.parametrize("x", [0.5, np.float64(0.5), np.array(0.5), np.float32(0.5)])
+def test_64_bit_types_inside_of_a_function_that_is_differentiated(x):
+    def inside(x):
+        with xpr.enable_x64(True):
+            return jnp.sin(x) + jnp.square(jnp.asarray(x, "float64")).astype("float32")
+
+    def outside(x):
+        with xpr.enable_x64(True):
+            return jnp.sin(jnp.asarray(x, "float64"))
+
+    for fun, slope in ((inside, math.cos(0.5) + 1), (outside, math.cos(0.5))):
+        for transform in (xpr.grad, xpr.jacfwd):
+            found = transform(fun)(x)
+            assert_allclose(found, slope, 1e-6)
+            assert found.dtype == jnp.float32 or transform is xpr.jacfwd
+        assert_allclose(xpr.jvp(fun, (x,), (x,))[1], slope / 2, 1e-6)

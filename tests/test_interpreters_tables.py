@@ -51,6 +51,10 @@ def test_a_rule_that_builds_operations(square_p):
 def test_a_rule_for_another_platform():
     only_p = core.Primitive("only_elsewhere")
     only_p.def_abstract_eval(lambda x: x)
+    with pytest.raises(
+        NotImplementedError, match="of only_elsewhere for an unknown platform abacus; known are cpu, cuda"
+    ):
+        mlir.register_lowering(only_p, lambda ctx, x: [x], platform="abacus")
     mlir.register_lowering(only_p, mlir.lower_fun(lambda x: x, multiple_results=False), platform="tpu")
     mlir.register_lowering(only_p, lambda ctx, x: [x], platform="cuda")
     with pytest.raises(NotImplementedError, match="only_elsewhere has no lowering rule for cpu, only for tpu, cuda"):
@@ -231,6 +235,7 @@ class TestFunctions:
         structure = xpr.tree.structure(((1, (2, 3)), {"k": 4}))
         assert api_util.donation_vector((1,), ("k",), structure) == (False, True, True, True)
         assert api_util.rebase_donate_argnums((1, 3), (0, 2)) == (0, 1)
+        assert api_util.rebase_donate_argnums((3, 1, 3), (0, 2)) == (0, 1)
         with pytest.raises(ValueError, match="Arguments can't be static and donated"):
             api_util.rebase_donate_argnums((1,), (1,))
         assert api_util.flatten_axes("axes", xpr.tree.structure({"a": 1, "b": (2, 3)}), {"a": 0, "b": None}) == [

@@ -354,6 +354,14 @@ def test_a_function_whose_own_rule_closes_over_it_is_not_kept_alive():
     assert seen() is None
 
 
+def test_a_first_call_leaves_no_reference_cycles():
+    array = jnp.ones(3)
+    xpr.jit(lambda x: x.sum() - 7)(array)
+    gc.collect()
+    xpr.jit(lambda x: x.sum() - 8)(array)
+    assert gc.collect() == 0
+
+
 def test_wraps_does_not_hand_on_what_was_traced():
     def fun(x):
         return x + 1

@@ -9,7 +9,7 @@ from ml_dtypes import bfloat16
 import xpr
 import xpr.numpy as jnp
 from tests.peer import JAX, check, close, evaluate, needs_jax
-from xpr import nn
+from xpr import ad_checkpoint, nn
 from xpr.testing import check_grads
 
 rng = np.random.default_rng(0)
@@ -260,3 +260,9 @@ def test_products_of_quantized_arrays_say_what_they_take():
         general(x, x, numbers, preferred_element_type="int32", configs=configs)
     with pytest.raises(ValueError, match="'mxfp8' and 'nvfp4', and 'fp2'"):
         xpr.nn.get_scaled_dot_general_config("fp2")
+
+
+def test_the_result_of_softmax_is_its_only_residual():
+    residuals = ad_checkpoint.saved_residuals(nn.softmax, jnp.arange(4.0))
+    assert [(aval.str_short(), "div" in about) for aval, about in residuals] == [("f32[4]", True)]
+    check_grads(lambda x: nn.softmax(x, where=np.array([True, True, False, True])), (jnp.arange(4.0),), order=2)

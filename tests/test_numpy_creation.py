@@ -123,6 +123,25 @@ def test_empty_is_zeros_and_like_takes_anything_with_a_shape_and_a_dtype() -> No
     assert (made.shape, made.dtype) == ((2,), jnp.bfloat16)
 
 
+def test_sizes_shifts_and_indices_are_those_of_the_array_that_an_object_gives() -> None:
+    class Wrapped:
+        def __init__(self, value: Any):
+            self.value = jnp.asarray(value)
+
+        def __jax_array__(self) -> Any:
+            return self.value
+
+    x, i = jnp.arange(12).reshape(4, 3), Wrapped([1, 2])
+    assert jnp.shape(Wrapped(x)) == (4, 3) and jnp.ndim(Wrapped(x)) == 2 and jnp.size(Wrapped(x)) == 12
+    for fun in (
+        lambda i: jnp.roll(x, i, (0, 1)), lambda i: jnp.delete(x, i, 0), lambda i: jnp.insert(x, i, 7, 0),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(fun(i), fun(np.array([1, 2])))
+    square = Wrapped(jnp.ones((2, 2)))
+    for fun in (jnp.diag_indices_from, jnp.tril_indices_from, jnp.triu_indices_from):
+        np.testing.assert_array_equal(fun(square), fun(np.ones((2, 2))))
+
+
 def test_objects_of_other_libraries() -> None:
     class Wrapped:
         def __init__(self, value: Any):

@@ -3,6 +3,7 @@
 import itertools
 import operator
 import random
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.peer import JAX
-from xpr import core, export, lax, nn
+from xpr import core, export, image, lax, nn, scipy
 from xpr import random as xrandom
 from xpr.backend import portable
 from xpr.dimensions.expressions import DimExpr, evaluate, surely_at_least, surely_below
@@ -258,7 +259,7 @@ def test_slices_and_broadcasts_are_those_of_integers(n):
 
 INTEGER = np.int32
 SIZES = {"a": 3, "b": 5, "c": 2, "h": 4, "t": 7}
-NHWC = ("NHWC", "HWIO", "NHWC")
+NHWC, NWC = ("NHWC", "HWIO", "NHWC"), ("NWC", "WIO", "NWC")
 
 # By a name the function, and the types of its arguments: shapes as text, with a dtype where it is not float32.
 PROGRAMS = {
@@ -325,6 +326,30 @@ PROGRAMS = {
     "in a jitted function": (lambda x: xpr.jit(lambda y: y * 2 + y.shape[0])(x), "a, b"),
     "looked up": (lambda x, y: jnp.searchsorted(jnp.sort(x), y), "a", "b"),
     "of a whole axis": (lambda x: jnp.diag(x) + jnp.trace(x), "a, a"),
+    "slices that may be empty": (lambda x, y: [
+        x[i:j:k, :2] for n in y.shape for i, j, k in (
+            (2, n, 1), (None, -n, 2), (-n, 4, -2), (n, None, 2), (-2, n, -1), (0, -4, 3), (None, None, n),
+            (None, n, -n),
+        )
+    ], "b, h", "c"),
+    "factorized": (lambda x: [jnp.linalg.qr(x), jnp.linalg.svd(x)[1], jnp.linalg.eigh(x.mT @ x)[0]], "a, 4, 3"),
+    "solved": (lambda x: jnp.linalg.solve(x @ x.mT + 9 * jnp.eye(x.shape[1]), x), "a, b, b"),
+    **{
+        f"padded, {mode}": (lambda x, y, mode=mode: jnp.pad(x, ((0, 0), (y.shape[0], 1)), mode=mode), "2, t", "c")
+        for mode in ("edge", "wrap", "reflect", "symmetric")
+    },
+    "by XLA's generator": (lambda x: xrandom.uniform(xrandom.key(0, impl="unsafe_rbg"), x.shape) + x, "a, b"),
+    "gamma": (lambda x: xrandom.gamma(xrandom.key(0), 2.0, x.shape), "a, b"),
+    "one-hot": (lambda x: nn.one_hot(jnp.arange(3), x.shape[0]), "a"),
+    "repeated by a size": (lambda x: [jnp.repeat(x, x.shape[0], axis=1), jnp.repeat(x, x.shape[1])], "a, b"),
+    "a diagonal of a size": (lambda x, y: jnp.tril(x, y.shape[0]) - jnp.triu(x, -y.shape[0]), "a, b", "c"),
+    "split at sizes": (lambda x, y: jnp.split(x, [2, y.shape[0] + 2]), "t, 2", "c"),
+    "counted up to a size": (lambda x: jnp.bincount(jnp.arange(2), length=x.shape[0]), "a"),
+    "chosen": (lambda x: xrandom.choice(xrandom.key(0), x.shape[0], (4,)), "b"),
+    "resized": (lambda x: image.resize(x, (3, 2 * x.shape[1]), "linear"), "3, b"),
+    "einsum of three": (lambda x, y: jnp.einsum("ab,cb,cd->ad", x, y, y), "a, b", "c, b"),
+    "every second window": (lambda x, k: lax.conv_general_dilated(x, k, (2,), "SAME", dimension_numbers=NWC),
+                            "2, b, 3", "3, 3, 4"),
 }  # fmt: skip
 
 
@@ -472,9 +497,17 @@ def test_what_needs_to_know_a_dimension(fun, message):
         export.export(xpr.jit(fun))(xpr.ShapeDtypeStruct(dims("a"), FLOAT))
 
 
-def test_libraries_routines_take_no_symbolic_dimensions():
-    with pytest.raises(UnsupportedRule, match=r"cholesky: routines of libraries take no symbolic dimensions.*lax.map"):
-        export.export(xpr.jit(jnp.linalg.cholesky))(xpr.ShapeDtypeStruct(dims("a, 3, 3"), FLOAT))
+def test_matrices_that_are_known_to_be_tall():
+    shape, x = dims("a, b", constraints=["a >= b"]), np.random.default_rng(0).normal(size=(5, 3)).astype(FLOAT)
+    for fun in (jnp.linalg.qr, partial(jnp.linalg.svd, full_matrices=False), scipy.linalg.lu_factor):
+        found = export.export(xpr.jit(fun))(xpr.ShapeDtypeStruct(shape, FLOAT)).call(x)
+        for got, expected in zip(xpr.tree.leaves(found), xpr.tree.leaves(fun(x)), strict=True):
+            np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_routines_of_nvidia_take_no_symbolic_dimensions():
+    with pytest.raises(UnsupportedRule, match=r"routines of libraries take no symbolic dimensions on cuda.*lax.map"):
+        export.export(xpr.jit(jnp.linalg.qr), platforms=["cuda"])(xpr.ShapeDtypeStruct(dims("a, 3, 3"), FLOAT))
 
 
 def test_variables_that_can_not_be_computed():

@@ -115,3 +115,15 @@ def test_errors():
         jnp.add.reduceat(1.0, jnp.array([1]))
     with pytest.raises(ValueError, match="axis 2 is out of bounds"):
         jnp.maximum.accumulate(jnp.ones(3), 2)
+
+
+def test_second_names_are_functions_of_their_own():
+    """Tables of tests name their rows by them."""
+    for name in (
+        "abs", "acos", "acosh", "amax", "amin", "around", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_invert",
+        "bitwise_left_shift", "bitwise_not", "bitwise_right_shift", "conj", "degrees", "divide", "mod", "pow",
+        "radians",
+    ):  # fmt: skip
+        function = getattr(jnp, name)
+        assert function.__name__ == name and "Alias of" in function.__doc__
+        assert pickle.loads(pickle.dumps(function)) is function

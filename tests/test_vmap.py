@@ -5,6 +5,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from xpr import lax
 
 pytestmark = pytest.mark.quick
 
@@ -116,3 +117,13 @@ def test_the_documentation_says_that_the_function_is_vectorized():
     text = "Vectorized version of f, whose mapped arguments and results have an additional axis each."
     assert xpr.vmap(f).__doc__ == f"{text}\n\nOriginal documentation:\n\nAdds one."
     assert xpr.vmap(lambda x: x).__doc__ == text.replace(" f,", " <lambda>,")
+
+
+def test_the_index_of_a_row_in_loops_and_branches():
+    def f(x):
+        total, _ = lax.scan(lambda c, n: (c + n + lax.axis_index("i"), None), 0, jnp.arange(4))
+        steps = lax.while_loop(lambda c: c < lax.axis_index("i") + 3, lambda c: c + 1, 0)
+        return total, steps, lax.cond(x > 1, lambda: 7, lambda: lax.axis_index("i"))
+
+    total, steps, either = xpr.vmap(f, axis_name="i")(jnp.arange(3.0))
+    assert total.tolist() == [6, 10, 14] and steps.tolist() == [3, 4, 5] and either.tolist() == [0, 1, 7]

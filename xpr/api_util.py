@@ -135,7 +135,7 @@ def donation_vector(
 
 
 def rebase_donate_argnums(donate_argnums: Iterable[int], static_argnums: Iterable[int]) -> tuple[int, ...]:
-    """The numbers of donated arguments among those that are not static.
+    """The numbers of donated arguments among those that are not static, in order.
 
     Raises:
       ValueError: an argument is both donated and static.
@@ -144,7 +144,7 @@ def rebase_donate_argnums(donate_argnums: Iterable[int], static_argnums: Iterabl
     both = sorted(set(donate_argnums) & set(static))
     if both:
         raise ValueError(f"Arguments can't be static and donated: {both} are both.")
-    return tuple([n - sum(s < n for s in static) for n in donate_argnums])
+    return tuple([n - sum(s < n for s in static) for n in sorted(set(donate_argnums))])
 
 
 class DebugInfo:

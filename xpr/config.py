@@ -279,6 +279,11 @@ class Config:
                 name, given, value = argument.removeprefix("--").partition("=")
                 self.update(name, _parsed(value) if given else True)
 
+    @property
+    def x64_enabled(self) -> bool:
+        """Whether 64-bit types are on, as `enable_x64`."""
+        return settings.enable_x64
+
     def __getattr__(self, name: str) -> Any:
         return self.read(name)
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from xpr import dtypes
 from xpr import numpy as jnp
+from xpr.dimensions.expressions import as_size
 from xpr.primitives.precision import Precision
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
@@ -152,7 +153,7 @@ def resize(
     >>> image.resize(jnp.array([0.0, 1.0]), (4,), "linear")
     Array([0.  , 0.25, 0.75, 1.  ], dtype=float32)
     """
-    image, shape = jnp.asarray(image), tuple(map(operator.index, shape))
+    image, shape = jnp.asarray(image), tuple(map(as_size, shape))
     if len(shape) != image.ndim:
         raise ValueError(f"resize: the shape needs {image.ndim} sizes, as many as the image has axes, and is {shape}.")
     axes = [i for i, (n, m) in enumerate(zip(image.shape, shape)) if n != m]

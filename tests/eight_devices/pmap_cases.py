@@ -12,6 +12,7 @@ from tests.ops.table import floats
 from tests.peer import JAX, needs_jax
 from tests.test_collectives import MEANINGS
 from xpr import checkify, lax
+from xpr.sharding import NamedSharding
 from xpr.sharding import PartitionSpec as P
 
 X = floats(8, 8, 2, 6)
@@ -21,6 +22,22 @@ PAIRS = [[0, 2], [3, 1], [4, 5], [7, 6]]
 
 def test_eight_devices_are_there():
     assert xpr.device_count() == 8
+
+
+def test_the_index_of_a_row_is_a_carry():
+    f = xpr.pmap(lambda x: lax.scan(lambda c, n: (c + n + lax.axis_index("i"), None), 0, x)[0], axis_name="i")
+    np.testing.assert_array_equal(f(jnp.ones((8, 10), int)), 10 + 10 * np.arange(8))
+
+
+def test_operands_are_moved_to_the_devices_of_the_rows():
+    x = xpr.device_put(X, NamedSharding(xpr.make_mesh((8,), ("x",)), P("x")))
+    backwards = xpr.pmap(jnp.sin, devices=xpr.devices()[::-1])
+    for _ in range(2):
+        y = backwards(x)
+        close(y, np.sin(X))
+        assert y.sharding.mesh.flat == tuple(xpr.devices()[::-1])
+    with pytest.raises(ValueError, match="devices is empty"):
+        xpr.pmap(jnp.sin, devices=[])
 
 
 FOUR = floats(4, 4, 2, 6)

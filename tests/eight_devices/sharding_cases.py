@@ -203,6 +203,70 @@ def test_devices_in_another_order():
     close(rings(x), X + places.astype(np.float32))
 
 
+def test_devices_in_two_orders_are_refused():
+    forth, back = (Mesh(np.array(xpr.devices())[::step], ("x",)) for step in (1, -1))
+    x, y = (xpr.device_put(X, NamedSharding(each, P("x"))) for each in (forth, back))
+    with pytest.raises(ValueError, match=r"in different orders, \[0, 1, .*\] and \[7, 6, .*\]. Put them on one mesh"):
+        x + y
+    wanted = NamedSharding(back, P("x"))
+    for fun in (
+        xpr.jit(jnp.sin, out_shardings=wanted),
+        xpr.jit(lambda x: lax.with_sharding_constraint(jnp.sin(x), wanted)),
+        xpr.shard_map(jnp.sin, mesh=back, in_specs=P("x"), out_specs=P("x")),
+    ):
+        with pytest.raises(ValueError, match=r"over Mesh\('x': 8\), on .*: they must be in the same order"):
+            fun(x)
+    close(xpr.jit(jnp.sin, in_shardings=wanted)(x), np.sin(X))
+    close(xpr.device_put(x, wanted) + y, 2 * X)
+
+
+def test_derivatives_through_a_transfer_to_other_devices():
+    first, second = (Mesh(np.array(xpr.devices())[part], ("x",)) for part in (slice(4), slice(4, 8)))
+    x = xpr.device_put(X, NamedSharding(first, P("x")))
+    for place in (NamedSharding(second, P("x")), xpr.devices()[6]):
+
+        def loss(x, place=place):
+            return (3 * xpr.jit(jnp.sin)(xpr.device_put(xpr.jit(jnp.square)(x), place))).sum()
+
+        close(loss(x), 3 * np.sin(X**2).sum(), 1e-3)
+        expected = 6 * X * np.cos(X**2)
+        gradient = xpr.grad(loss)(x)
+        close(gradient, expected)
+        assert gradient.sharding.device_set == x.sharding.device_set
+        close(xpr.jvp(loss, (x,), (x,))[1], (expected * X).sum(), 1e-3)
+        close(
+            xpr.grad(lambda x, loss=loss: (xpr.grad(loss)(x) * x).sum())(x).sum(),
+            12 * (X * np.cos(X**2)).sum() - 12 * (X**3 * np.sin(X**2)).sum(),
+            1e-3,
+        )
+
+
+def test_what_is_donated_is_deleted_where_the_parts_stay_on_their_devices():
+    devices = np.array(xpr.devices())
+    x = xpr.device_put(X, NamedSharding(Mesh(devices.reshape(4, 2), ("x", "y")), P("x")))
+    y = xpr.device_put(x, NamedSharding(Mesh(devices.reshape(4, 2), ("a", "b")), P("a")), donate=True)
+    assert x.is_deleted() and not y.is_deleted()
+    close(y, X)
+
+
+def test_specs_and_meshes_without_devices_are_over_the_mesh_around():
+    mesh = xpr.make_mesh((4, 2), ("x", "y"))
+    struct = xpr.ShapeDtypeStruct((8, 8), "float32", sharding=P("x"))
+    with pytest.raises(TypeError, match="ShapeDtypeStruct: .* no mesh is current"):
+        struct.sharding  # noqa: B018  # it raises
+    assert struct.update(shape=(4, 8)).shape == (4, 8)
+
+    @mesh
+    def compiled():
+        assert struct.sharding == NamedSharding(mesh, P("x"))
+        return xpr.jit(lambda x: x * 2).lower(struct).compile()
+
+    x = xpr.device_put(X, NamedSharding(mesh, P("x")))
+    close(compiled()(x), 2 * X)
+    turned = lax.with_sharding_constraint(x, NamedSharding(mesh.abstract_mesh, P("y")))
+    assert turned.sharding == NamedSharding(mesh, P("y"))
+
+
 def test_fewer_devices_than_there_are():
     half = xpr.make_mesh((4,), ("x",))
     x = xpr.device_put(X, NamedSharding(half, P("x")))

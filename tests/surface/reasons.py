@@ -206,7 +206,6 @@ REASONS: dict[str, tuple[str, ...]] = {
     ),
     "Refused by jax itself, whatever is given.": (
         *(f"jax.numpy.{name}({parameter})" for name in _UFUNCS for parameter in ("out", "where")),
-        "jax.Array.byteswap",
         "jax.Array.flat",
         "jax.Array.view(type)",
         "jax.scipy.stats.gaussian_kde.integrate_box",

@@ -64,7 +64,7 @@ def jvp(
         tree.check_same_structure(tuple(primals), tuple(tangents), "jvp: the tangents must have the primals' structure")
     _check_tangents(leaves, tangent_leaves, "jvp")
     flat = FunctionWithAux(fun, in_tree) if has_aux else FlatFunction(fun, in_tree)
-    directions = [_symbolic(t) for t in tangent_leaves]
+    leaves, directions = list(map(as_array, leaves)), list(map(_symbolic, tangent_leaves))
     if isinstance(flat, FunctionWithAux):
         return _jvp_with_aux(flat, leaves, directions)
     outs, out_tangents = push_forward(flat, leaves, directions)
@@ -93,7 +93,7 @@ def _symbolic(tangent: Any) -> Any:
     if type(tangent) is Array:
         return tangent
     aval = aval_of(tangent)
-    return Zero(aval) if aval.dtype == dtypes.float0 else tangent
+    return Zero(aval) if aval.dtype == dtypes.float0 else as_array(tangent)
 
 
 def _tangent_out(tangent: Any) -> Any:
@@ -369,7 +369,7 @@ def _gradients(
     cts: list[Any] = [Zero(v.aval) for v in linear.jaxpr.outvars]
     if out_is_active:
         aval = aval_of(out)
-        cts[0] = 1.0 if aval.weak_type and aval.dtype in dtypes.FLOATS else aval.dtype.type(1)
+        cts[0] = Array(aval.to_tangent_aval(), np.ones((), aval.dtype))
         cts[:1] = shares(cts[:1], [out])
     flat_cts = backward_pass(linear.jaxpr, linear.consts, cts)
     nonzero = iter(sums(flat_cts, [x for x, active in zip(leaves, is_active) if active]))

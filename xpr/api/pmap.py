@@ -99,6 +99,8 @@ def pmap(
     in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
     name = UnnamedAxis(next(_numbers)) if axis_name is None else axis_name
     requested = None if devices is None else tuple(devices)
+    if requested == ():
+        raise ValueError("pmap: devices is empty. Name one for each row, or leave it out.")
     mapped_over = partial(
         _pmap, fun, name, in_axes, out_axes, static_broadcasted_argnums, axis_size, backend, donate_argnums
     )

@@ -9,14 +9,16 @@ import numpy as np
 
 from xpr import dtypes, tree
 from xpr.backend.layout import Format
-from xpr.backend.sharding import NamedSharding
+from xpr.backend.sharding import NamedSharding, PartitionSpec
 from xpr.compile.argument_shardings import ArgumentShardings
+from xpr.config import settings
 from xpr.core.avals import ManualAxisType, ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.refs import AbstractRef
 from xpr.core.source import check_function
 from xpr.primitives.random_keys import zeros_or_keys
+from xpr.primitives.sharding_constraint import sharding_of
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of, with_static
 from xpr.transforms.stage import stage
@@ -30,7 +32,8 @@ class ShapeDtypeStruct:
     Args:
       shape: a size for each axis.
       dtype: the dtype.
-      sharding: how the array is distributed; None for nothing said.
+      sharding: how the array is distributed, a sharding, or a `PartitionSpec` over the mesh that is current when it is
+        used; None for nothing said.
       weak_type: whether the dtype is that of a Python number.
       is_ref: whether it stands for a ref.
       manual_axis_type: in a `shard_map`, the axes over which the value varies, is unreduced or reduced; None for none.
@@ -42,7 +45,7 @@ class ShapeDtypeStruct:
     ShapeDtypeStruct(shape=(2, 3), dtype=float32)
     """
 
-    __slots__ = ("aval", "sharding")
+    __slots__ = ("_sharding", "aval")
 
     aval: Any
 
@@ -58,13 +61,25 @@ class ShapeDtypeStruct:
     ):
         if dtype is None or shape is None:
             raise ValueError("ShapeDtypeStruct: shape and dtype must be specified, and one is None.")
-        explicit = sharding if isinstance(sharding, NamedSharding) else None
+        self._sharding = sharding
+        known = sharding if settings.mesh is None else self.sharding
+        explicit = known if isinstance(known, NamedSharding) else None
         array = ShapedArray(tuple(shape), dtypes.requested(dtype), weak_type, sharding=explicit)
         if manual_axis_type is not None:
             varying, unreduced, reduced = map(frozenset, manual_axis_type)
             array = array.with_varying(varying | unreduced).with_sums(unreduced, reduced)
         self.aval = AbstractRef(array) if is_ref else array
-        self.sharding = sharding
+
+    @property
+    def sharding(self) -> Any:
+        """How the array is distributed, a spec over the mesh that is current now; None for nothing said.
+
+        Raises:
+          TypeError: it was given as a spec, and no mesh is current.
+        """
+        if type(self._sharding) is not PartitionSpec:
+            return self._sharding
+        return sharding_of("ShapeDtypeStruct", self._sharding)
 
     @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:
@@ -102,7 +117,8 @@ class ShapeDtypeStruct:
         ShapeDtypeStruct(shape=(2, 3), dtype=int32)
         """
         names = ("shape", "dtype", "sharding", "weak_type", "manual_axis_type", "is_ref")
-        parts = {name: getattr(self, name) for name in names}
+        parts = {name: getattr(self, name) for name in names if name != "sharding"}
+        parts["sharding"] = self._sharding
         return type(self)(**{**parts, **changes})
 
     @property

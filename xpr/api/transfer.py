@@ -19,7 +19,7 @@ from xpr.compile import transfer_guard
 from xpr.compile.argument_shardings import known_device
 from xpr.compile.placement import to_device
 from xpr.control.devices.device_values import DeviceTrace, staged_by
-from xpr.core.avals import ShapedArray, is_key
+from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import Tracer
 from xpr.core.memory import MemorySpace, space_of_kind
 from xpr.errors import ArgumentError
@@ -72,8 +72,11 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     for i, (leaf, result) in enumerate(zip(leaves, results)):
         if result is leaf and aliases[i] is False and not isinstance(leaf, Tracer):
             results[i] = copied(leaf)
-        elif donated[i] and type(leaf) is Array and result is not leaf and leaf._buffer is not result._buffer:
-            leaf.delete()
+        elif donated[i] and type(leaf) is Array and result is not leaf:
+            if leaf._buffer is not result._buffer:
+                leaf.delete()
+            elif type(result._device) is NamedSharding:
+                leaf.forget()  # the result has its value, in the same memory
     return tree.unflatten(structure, results)
 
 
@@ -175,10 +178,12 @@ def _put(leaf: Any, device: Device | Sharding | None) -> Any:
 
 
 def _put_traced(x: Any, device: Any) -> Any:
-    if isinstance(device, NamedSharding):
+    source = None if staged_by() else known_device(x)
+    if isinstance(device, NamedSharding) and (
+        source is None or source.device_set == device.device_set or device.mesh.has_explicit or aval_of(x).explicit
+    ):
         return in_memory(constrain(x, device), space_of_kind(device.memory_kind))
     if type(device) is not MemorySpace and not staged_by():
-        source = known_device(x)
         return device_put_p.bind(x, device=device, **({} if source is None else {"source": source}))
     return in_memory(x, space_of(device))
 

@@ -71,6 +71,8 @@ class Array(metaclass=_OfArrays):
     __hash__ = None  # type: ignore[assignment]  # equality of arrays is elementwise
 
     def __init__(self, aval: ShapedArray, host: Any = None, buffer: Any = None, device: Any = None):
+        if host is None and buffer is None:
+            raise TypeError("Arrays are made by functions: jnp.zeros(shape), jnp.asarray(values).")
         self.aval = aval
         self._host = host  # a NumPy array or scalar that is never written to; of random keys, that of their words
         self._buffer = buffer  # a jaxlib buffer

@@ -6,10 +6,11 @@ them is missing it becomes an `AbstractMesh`, which says so when a program is to
 
 from __future__ import annotations
 
+import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import groupby
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -35,8 +36,12 @@ _entered = _Entered()
 _meshes: WeakValueDictionary[Any, Mesh] = WeakValueDictionary()
 
 
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
 class Mesh(AbstractMesh):
-    """A grid of devices with a name for each axis. `with mesh:` makes it the current one, see `set_mesh`.
+    """A grid of devices with a name for each axis. `with mesh:` makes it the current one, see `set_mesh`. As a
+    decorator it does so while a function runs.
 
     Meshes of the same devices and axes are the same object.
 
@@ -153,6 +158,14 @@ class Mesh(AbstractMesh):
 
     def __exit__(self, *error: object) -> None:
         settings.mesh = _entered.before.pop()
+
+    def __call__(self, fun: _F) -> _F:
+        @functools.wraps(fun)
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return fun(*args, **kwargs)
+
+        return inside  # type: ignore[return-value]  # it has the same signature
 
     def __eq__(self, other: object) -> bool:
         if self is other:

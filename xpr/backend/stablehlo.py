@@ -20,6 +20,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend import runtime
 from xpr.backend.callbacks import TARGETS, Callback, HostFunction
+from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.mlir_text import NUMBER_AS_TOKEN, TOKEN, axis_text, dense, int_array, quoted, tensor_type
 from xpr.backend.nan_guards import guard_exponentials, has_exponentials
 from xpr.backend.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, axes_of, sharding_from_hlo
@@ -214,7 +215,8 @@ class Module:
         """The numbers that the devices of a mesh have in the program, on its grid.
 
         Raises:
-          ValueError: the mesh has other devices than the program.
+          ValueError: the mesh has other devices than the program, or has them in another order, by which XLA's arrays
+            and programs would take one device for another.
         """
         if not isinstance(mesh, Mesh):  # in a program that is exported: on the devices that it will have, in order
             return np.arange(mesh.size).reshape(mesh.axis_sizes)
@@ -224,6 +226,12 @@ class Module:
             raise ValueError(
                 f"A program runs on {len(numbers)} devices, {whole.text}, and a part of it on {mesh.size}, {mesh.text}"
                 ": they must be the same devices. Make one mesh of them, or jit the parts by themselves."
+            )
+        if mesh.flat != whole.flat and not isinstance(whole, MeshOfProcesses):
+            raise ValueError(
+                f"A program runs on the devices {_ids(whole)}, and a part of it, over {mesh.text}, on {_ids(mesh)}: "
+                "they must be in the same order. Make one mesh of them, or put arrays on this one with "
+                "xpr.device_put(x, NamedSharding(mesh, spec))."
             )
         return np.array([numbers[device] for device in mesh.flat]).reshape(mesh.axis_sizes)
 
@@ -262,6 +270,10 @@ class Module:
         """The attribute of an operation by which the devices communicate."""
         self._channels += 1
         return f"channel_handle = #stablehlo.channel_handle<handle = {self._channels}, type = 1>"
+
+
+def _ids(mesh: Mesh) -> list[int]:
+    return [device.id for device in mesh.flat]
 
 
 class Builder:
@@ -407,6 +419,8 @@ class Builder:
 
     def shape(self, shape: Sequence[Any]) -> Value:
         """A shape as a vector of i32."""
+        if not shape:
+            return self.constant(np.zeros(0, np.int32), SIZE.update(shape=(0,)))
         vectors = [self.reshape(self.dimension(n), (1,)) for n in shape]
         if len(vectors) == 1:
             return vectors[0]

@@ -31,10 +31,12 @@ class ArgumentShardings:
 
 
 def known_device(x: Any) -> Any:
-    """The sharding of the array that a tracer stands for, on one device; None for other tracers."""
+    """The sharding of the array that a tracer stands for; None for others, and for mapped ones on several devices."""
+    is_mapped = False
     while isinstance(x, (JVPTracer, LinearizeTracer, BatchTracer)):
+        is_mapped |= isinstance(x, BatchTracer)
         x = x.value if isinstance(x, BatchTracer) else x.primal
-    return x.sharding if type(x) is Array and not isinstance(x.sharding, NamedSharding) else None
+    return x.sharding if type(x) is Array and not (is_mapped and isinstance(x.sharding, NamedSharding)) else None
 
 
 def known_sharding(x: Any) -> tuple[bool, NamedSharding | None]:

@@ -246,18 +246,25 @@ def device_of(args: Sequence[Any]) -> Any:
     for x in args:
         if type(x) is Array and x._device is not None and x._device is not device:
             if device is not None and type(device) is type(x._device) is NamedSharding:
-                if device.device_set == x._device.device_set:
+                if device.devices == x._device.devices:
                     continue
             if device is not None:
-                raise ValueError(
-                    f"Operands are on different devices, {device} and {x._device}. "
-                    "Put them on one with xpr.device_put(x, device)."
-                )
+                raise ValueError(_different_devices(device, x._device))
             device = x._device
     if device is None:
         mesh = settings.program_mesh
         return devices.default_device() if mesh is None else NamedSharding(mesh)
     return device
+
+
+def _different_devices(first: Any, second: Any) -> str:
+    if type(first) is type(second) is NamedSharding and first.device_set == second.device_set:
+        orders = " and ".join(str([device.id for device in each.devices]) for each in (first, second))
+        return (
+            f"Operands are on the same devices in different orders, {orders}. Put them on one mesh with "
+            "xpr.device_put(x, NamedSharding(mesh, spec))."
+        )
+    return f"Operands are on different devices, {first} and {second}. Put them on one with xpr.device_put(x, device)."
 
 
 def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str, donated: tuple[int, ...] = ()) -> list[Any]:

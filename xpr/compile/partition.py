@@ -250,7 +250,8 @@ def _evaluate_sharding_constraint(args: Sequence[Any], params: dict[str, Any]) -
     """Moves the array; unspecified axes are not sharded."""
     x, sharding = as_array(args[0]), params["sharding"]
     entries = [None if entry is PartitionSpec.UNCONSTRAINED else entry for entry in sharding.spec]
-    return [moved(x, NamedSharding(sharding.mesh, sharding.spec.update(entries)))]
+    mesh = mesh_with_devices(sharding.mesh, x._device)
+    return [moved(x, NamedSharding(mesh, sharding.spec.update(entries)))]
 
 
 sharding_constraint_p.evaluate = _evaluate_sharding_constraint

@@ -108,6 +108,11 @@ def is_symbolic_dim(p: Any) -> TypeGuard[DimExpr]:
     return isinstance(p, DimExpr)
 
 
+def as_size(n: Any) -> Any:
+    """A symbolic dimension itself; anything else as an integer, a TypeError if it is none."""
+    return n if isinstance(n, DimExpr) else operator.index(n)
+
+
 def is_constant_dim(d: Any) -> bool:
     """Whether a dimension is a number, not symbolic.
 

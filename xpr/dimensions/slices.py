@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from xpr.dimensions.expressions import DimExpr, is_symbolic_dim, max_dim, min_dim
+from xpr.errors import InconclusiveDimensionOperation
 
 
-def slice_bounds(indexer: slice, n: Any) -> tuple[Any, Any, int, Any]:
+def slice_bounds(indexer: slice, n: Any) -> tuple[Any, Any, Any, Any]:
     """The start, stop and step of a slice of an axis of n elements, and the number of its elements.
 
     Raises:
-      InconclusiveDimensionOperation: whether a bound is negative depends on dimension variables.
+      InconclusiveDimensionOperation: whether a bound or the step is negative depends on dimension variables.
     """
-    if type(n) is int and not isinstance(indexer.start, DimExpr) and not isinstance(indexer.stop, DimExpr):
+    if type(n) is int and not any(isinstance(i, DimExpr) for i in (indexer.start, indexer.stop, indexer.step)):
         start, stop, step = indexer.indices(n)
         return start, stop, step, len(range(start, stop, step))
     step = 1 if indexer.step is None else indexer.step
@@ -29,8 +30,16 @@ def slice_bounds(indexer: slice, n: Any) -> tuple[Any, Any, int, Any]:
 
     start = bound(indexer.start, lowest if step > 0 else highest)
     stop = bound(indexer.stop, highest if step > 0 else lowest)
-    distance = stop - start if step > 0 else start - stop
-    return start, stop, step, max_dim(-(-distance // abs(step)), 0)
+    distance, length = (stop - start, step) if step > 0 else (start - stop, -step)
+    return start, stop, step, max_dim(-(-distance // length), 0)
+
+
+def is_decided(start: Any, limit: Any, step: Any, n: Any) -> bool:
+    """Whether it is known that a slice with a constant step is inside of its axis."""
+    try:
+        return type(step) is int and bool(0 <= start <= limit <= n)
+    except InconclusiveDimensionOperation:
+        return False
 
 
 def broadcast_sizes(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:

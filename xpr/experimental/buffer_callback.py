@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr import tree
+from xpr import errors, tree
 from xpr.api.staging import ShapeDtypeStruct
 from xpr.control.callback.callback import io_callback, pure_callback
 from xpr.core.avals import aval_of
@@ -38,9 +38,12 @@ class ExecutionContext:
         """The stream of a GPU.
 
         Raises:
-          NotImplementedError: functions are called on the CPU.
+          JaxRuntimeError: functions are called on the CPU.
         """
-        raise NotImplementedError("ExecutionContext.stream: callbacks are called on the CPU, which has no streams.")
+        raise errors.JaxRuntimeError(
+            "ExecutionContext.stream: XLA FFI GPU context is not available: callbacks are called on the CPU, which has "
+            "no streams."
+        )
 
 
 class Buffer:

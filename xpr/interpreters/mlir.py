@@ -74,7 +74,15 @@ def register_lowering(
     Args:
       rule: `(ctx, *operands, **params)` returns MLIR values; or the result of `lower_fun`.
       platform: "cpu", "cuda" or "gpu" ...; None for all others.
+
+    Raises:
+      NotImplementedError: there is no such platform.
     """
+    if platform not in (None, *_PLATFORMS):
+        raise NotImplementedError(
+            f"register_lowering: a lowering rule of {prim} for an unknown platform {platform}; known are "
+            f"{', '.join(_PLATFORMS)}."
+        )
     table = _RULES.setdefault(prim, {})
     table["cuda" if platform == "gpu" else platform] = rule
     if len(table) == 1 and isinstance(rule, _Lowered):
@@ -94,6 +102,7 @@ def register_lowering(
 
 
 _RULES: dict[Primitive, dict[str | None, Any]] = {}
+_PLATFORMS = ("cpu", "cuda", "gpu", "rocm", "oneapi", "tpu")
 
 
 def _written(

@@ -6,7 +6,7 @@ a constant: the result is invariant to shifts, so its contribution would be zero
 
 from __future__ import annotations
 
-import operator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,10 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.array import Array
 from xpr.control.compiled import compiled
+from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
+from xpr.dimensions.expressions import as_size
 from xpr.numpy import arithmetic, exponentials, powers, reductions, statistics
 from xpr.numpy.axes import reduced_axes
 from xpr.numpy.creation import asarray
@@ -61,9 +63,9 @@ def _finite_or_zero(x: Any) -> Any:
     return select(e.is_finite(x), x, full(aval_of(x).shape, 0, aval_of(x).dtype))
 
 
-def _shifted(x: Any, shape: tuple[int, ...], axes: tuple[int, ...], where: Any) -> Any:
+def _shifted(x: Any, shape: tuple[int, ...], axes: tuple[int, ...], is_masked: bool) -> Any:
     top = _greatest(x, shape, axes)
-    if where is not None:
+    if is_masked:
         top = _finite_or_zero(top)  # of a row that is masked everywhere
     top = convert(top, aval_of(x).dtype)
     return e.sub(x, broadcast_back(top, shape, axes))
@@ -93,12 +95,26 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
 
 @compiled
 def _softmax(x: Any, where: Any = None, *, axes: tuple[int, ...]) -> Any:
-    x, shape = _hidden(x, where), aval_of(x).shape
-    weights = e.exp(_shifted(x, shape, axes, where))
+    return _weights(axes, where is not None, _hidden(x, where))
+
+
+@partial(custom_jvp, nondiff_argnums=(0, 1))
+def _weights(axes: tuple[int, ...], is_masked: bool, x: Any) -> Any:
+    shape = aval_of(x).shape
+    weights = e.exp(_shifted(x, shape, axes, is_masked))
     total = summed(weights, axes)
-    if where is not None:
+    if is_masked:
         total = select(e.eq(total, e.scalar(0, total)), full(aval_of(total).shape, 1, aval_of(total).dtype), total)
     return e.div(weights, broadcast_back(total, shape, axes))
+
+
+@_weights.defjvp
+def _weights_jvp(axes: tuple[int, ...], is_masked: bool, primals: Any, tangents: Any) -> Any:
+    """Of y the tangent is y (t - sum(y t)), so that the result is the only residual."""
+    (x,), (t,) = primals, tangents
+    y = _weights(axes, is_masked, x)
+    moved = e.mul(y, t)
+    return y, e.sub(moved, e.mul(y, broadcast_back(summed(moved, axes), aval_of(x).shape, axes)))
 
 
 def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
@@ -126,7 +142,7 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
 @compiled
 def _log_softmax(x: Any, where: Any = None, *, axes: tuple[int, ...]) -> Any:
     x, shape = _hidden(x, where), aval_of(x).shape
-    shifted = _shifted(x, shape, axes, where)
+    shifted = _shifted(x, shape, axes, where is not None)
     total = summed(e.exp(shifted), axes)
     return _hidden(e.sub(shifted, broadcast_back(e.log(total), shape, axes)), where)
 
@@ -313,7 +329,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     """
     x = asarray(x)
     aval = aval_of(x)
-    num_classes = operator.index(num_classes)
+    num_classes = as_size(num_classes)
     at = one_axis(axis, aval.ndim + 1)
     index_type = aval.dtype if aval.dtype.itemsize >= 4 else dtypes.int32
     shape = (*aval.shape[:at], num_classes, *aval.shape[at:])

@@ -18,7 +18,7 @@ from xpr.numpy.promotion import (
     promoted_pair,
     select_scalar,
 )
-from xpr.numpy.ufunc_builders import binary, float_binary, or_logical
+from xpr.numpy.ufunc_builders import alias, binary, float_binary, or_logical
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import full
 
@@ -99,7 +99,7 @@ true_divide = float_binary(
     Array([0.25, 0.5 ], dtype=float32)
     """,
 )
-divide = true_divide
+divide = alias(true_divide, "divide")
 
 
 def negative(x: Any, /) -> Any:
@@ -148,7 +148,7 @@ def absolute(x: Any, /) -> Any:
     return asarray_like(x) if dtype == dtypes.bool_ or dtype in dtypes.UNSIGNED else e.abs_p.bind(x)
 
 
-abs = absolute
+abs = alias(absolute, "abs")
 
 
 def fabs(x: Any, /) -> Any:

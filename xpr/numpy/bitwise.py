@@ -8,7 +8,7 @@ from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.numpy.arithmetic import absolute
 from xpr.numpy.promotion import arithmetic_operands, as_operand, convert
-from xpr.numpy.ufunc_builders import binary
+from xpr.numpy.ufunc_builders import alias, binary
 from xpr.primitives import elementwise as e
 
 __all__ = [
@@ -115,8 +115,9 @@ def invert(x: Any, /) -> Any:
     return e.not_p.bind(as_operand(x))
 
 
-bitwise_not = bitwise_invert = invert
-bitwise_left_shift, bitwise_right_shift = left_shift, right_shift
+bitwise_not, bitwise_invert = alias(invert, "bitwise_not"), alias(invert, "bitwise_invert")
+bitwise_left_shift = alias(left_shift, "bitwise_left_shift")
+bitwise_right_shift = alias(right_shift, "bitwise_right_shift")
 
 
 def bitwise_count(x: Any, /) -> Any:

@@ -8,6 +8,7 @@ from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.numpy.promotion import as_operand, asarray_like, convert
 from xpr.numpy.trigonometric import arctan2, rad2deg
+from xpr.numpy.ufunc_builders import alias
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import zeros_like_aval
 
@@ -48,7 +49,7 @@ def conjugate(x: Any, /) -> Any:
     return e.conj_p.bind(x) if aval_of(x).dtype in dtypes.COMPLEX else asarray_like(x)
 
 
-conj = conjugate
+conj = alias(conjugate, "conj")
 
 
 def angle(z: Any, deg: bool = False) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from xpr.backend.array import Array
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import ArgumentError
 from xpr.numpy.axes import no_out
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtypes, requested_dtype
@@ -295,6 +296,9 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int, equal: bool
             raise ValueError(f"{name}: an axis of size {size} can't be split into {count} {'equal ' * equal}parts.")
         longer, short = size % count, size // count
         return _cut(ary, [i * short + min(i, longer) for i in range(count + 1)], axis)
+    if any(map(is_symbolic_dim, (size, *indices_or_sections))):
+        before = (slice(None),) * axis
+        return [ary[(*before, slice(*each))] for each in pairwise([None, *indices_or_sections, None])]
     positions = [slice(i.__index__()).indices(size)[1] for i in indices_or_sections]
     return _cut(ary, [0, *positions, size], axis)
 

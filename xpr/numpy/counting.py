@@ -11,6 +11,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
+from xpr.dimensions.expressions import as_size
 from xpr.numpy import comparisons, creation, ranges, reductions
 from xpr.numpy.calculus import diff
 from xpr.numpy.concrete import concrete_value
@@ -66,7 +67,7 @@ def bincount(
     if aval_of(weights).shape != aval.shape:
         raise ValueError(f"bincount: weights are {aval_of(weights).str_short()}, and the vector is {aval.str_short()}.")
     index = x if aval.dtype in dtypes.UNSIGNED else e.max(x, e.scalar(0, x))
-    return decided(out_sharding, "bincount", lambda: added_at(operator.index(length), index, weights))
+    return decided(out_sharding, "bincount", lambda: added_at(as_size(length), index, weights))
 
 
 def histogram_bin_edges(a: Any, bins: Bins = 10, range: Any = None, weights: Any = None) -> Any:

@@ -11,6 +11,7 @@ from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy.arithmetic import absolute, multiply
 from xpr.numpy.promotion import arithmetic_operands, convert, promoted_pair, select_scalar
+from xpr.numpy.ufunc_builders import alias
 from xpr.primitives import elementwise as e
 from xpr.primitives.composites import broadcast_shapes
 from xpr.primitives.shapes import broadcast_to
@@ -95,7 +96,7 @@ def _remainder(x: Any, y: Any) -> Any:
     return select(wrong_sign, e.add(rem, y), rem)
 
 
-mod = remainder
+mod = alias(remainder, "mod")
 
 
 def _no_zero(y: Any) -> Any:

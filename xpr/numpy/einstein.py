@@ -13,6 +13,7 @@ from typing import Any
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.numpy.axes import no_out
 from xpr.numpy.creation import asarray
 from xpr.numpy.matrices import diagonal
@@ -124,7 +125,7 @@ def einsum_path(
     """
     if not isinstance(subscripts, str):
         subscripts, operands = _from_lists((subscripts, *operands))
-    shapes = [aval_of(x).shape for x in promote_dtypes(*operands)]
+    shapes = [_typical(aval_of(x).shape) for x in promote_dtypes(*operands)]
     return _opt_einsum().contract_path(subscripts, *shapes, shapes=True, optimize=_optimizer(optimize))
 
 
@@ -229,12 +230,18 @@ def _program(subscripts: str, shapes: tuple[Shape, ...], optimize: Any) -> tuple
     return tuple(writer.steps), position
 
 
+def _typical(shape: Shape) -> Shape:
+    """The shape by which the order of contractions is chosen, which has a number for each symbolic dimension."""
+    return tuple([64 if is_symbolic_dim(n) else n for n in shape])
+
+
 def _order(subscripts: str, shapes: tuple[Shape, ...], count: int, optimize: Any) -> Sequence[tuple[int, ...]]:
     """The operands that each contraction removes from the list; its result is appended."""
     if isinstance(optimize, tuple):
         return [step for step in optimize if not isinstance(step, str)]
     if count <= 2 or optimize is False:
         return [(0, 1), *((n, 0) for n in range(count - 2, 0, -1))] if count > 1 else []
+    shapes = tuple(map(_typical, shapes))
     return _opt_einsum().contract_path(subscripts, *shapes, shapes=True, optimize=_optimizer(optimize))[0]
 
 

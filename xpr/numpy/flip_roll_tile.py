@@ -15,8 +15,9 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.array import from_host
-from xpr.core.avals import aval_of
+from xpr.core.avals import array_in, aval_of
 from xpr.core.interpreter import Tracer
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.numpy.axes import reduced_axes
 from xpr.numpy.concrete import concrete_value, is_known
 from xpr.numpy.creation import zeros
@@ -197,8 +198,9 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
 
 
 def _shifts(shift: Any, count: int) -> list[Any]:
+    shift = array_in(shift)
     if isinstance(shift, (tuple, list)):
-        shifts = [s if isinstance(s, Tracer) else operator.index(s) for s in shift]
+        shifts = [s if isinstance(s, Tracer) else operator.index(s) for s in map(array_in, shift)]
     elif isinstance(shift, Tracer):
         shifts = [shift] if not shift.aval.ndim else list(shift)
     else:
@@ -271,6 +273,8 @@ def repeat(
     a = expand_dims(a, (0,)) if not a.aval.ndim else a
     axis = one_axis(axis, a.aval.ndim)
     size = a.aval.shape[axis]
+    if is_symbolic_dim(repeats) and total_repeat_length is None:
+        return _each_repeated(a, repeats, axis)
     if isinstance(repeats, Tracer):
         if total_repeat_length is not None:
             return read(a, _repeated_index(repeats, size, total_repeat_length), axis, indices_are_sorted=True)
@@ -298,7 +302,7 @@ def _repeated_index(repeats: Any, size: int, length: int) -> Any:
     return cumsum_p.bind(ended, axis=0, reverse=False)
 
 
-def _each_repeated(a: Any, count: int, axis: int) -> Any:
+def _each_repeated(a: Any, count: Any, axis: int) -> Any:
     shape = aval_of(a).shape
     (count,) = shape_of(count)
     positions = [i if i <= axis else i + 1 for i in range(len(shape))]
@@ -373,6 +377,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
         arr, axis = ravel(arr), 0
     ndim, shape = arr.aval.ndim, arr.aval.shape
     axis = one_axis(axis, ndim)
+    obj = array_in(obj)
     index = obj if _is_integers(obj) else _known_index("insert", obj, "Give integers, or make the mask in NumPy.")
     index = np.arange(shape[axis])[index] if isinstance(index, slice) or index.dtype == bool else index
     values = convert(values, arr.aval.dtype)
@@ -414,7 +419,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
     if axis is None:
         arr, axis = ravel(arr), 0
     axis = one_axis(axis, arr.aval.ndim)
-    n = arr.aval.shape[axis]
+    n, obj = arr.aval.shape[axis], array_in(obj)
     if _is_integers(obj) and (assume_unique_indices or aval_of(obj).size == 1):
         deleted = _inside(obj, n)
         kept = e.eq(added_at(n, deleted, full((aval_of(deleted).size,), 1, np.int32)), np.int32(0))

@@ -15,7 +15,8 @@ from xpr import dtypes
 from xpr.backend.array import Array
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
-from xpr.numpy.creation import HOST_LIMIT, chosen_dtype, is_eager, on_device, ones, to_device, zeros
+from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.numpy.creation import HOST_LIMIT, asarray, chosen_dtype, is_eager, on_device, ones, to_device, zeros
 from xpr.numpy.flip_roll_tile import resize
 from xpr.numpy.indexing.update import update
 from xpr.numpy.indexing.update_operations import SET
@@ -65,6 +66,8 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = N
 def _shifted_rows(shape: tuple[int, ...], k: Any) -> Any:
     """The row of each element, plus k."""
     rows = broadcasted_iota(dtypes.int32, shape, 0)
+    if is_symbolic_dim(k):
+        k = asarray(k)
     if not isinstance(k, Tracer):
         k = int(k)
     return rows if type(k) is int and k == 0 else e.add(rows, convert(k, dtypes.int32))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr import dtypes
 from xpr.backend import compiler
 from xpr.backend.array import Array
 from xpr.core.avals import ShapedArray, is_key
@@ -41,7 +42,8 @@ from xpr.numpy.formatting import array_format, array_repr, array_str
 from xpr.numpy.indexing import nonzero, take
 from xpr.numpy.indexing.at import at
 from xpr.numpy.indexing.read import getitem
-from xpr.primitives.shapes import squeeze
+from xpr.primitives import elementwise as e
+from xpr.primitives.shapes import rev, squeeze
 from xpr.primitives.slicing import slice_in_dim
 
 # -- Operators
@@ -161,6 +163,22 @@ def _round(self: Any, ndigits: int | None = None) -> Any:
     return rounding.round(self, ndigits) if ndigits is not None else reshaping.astype(rounding.round(self), int)
 
 
+def _byteswap(self: Any) -> Any:
+    """The array with the bytes of each element, or of its real and of its imaginary part, in the reverse order.
+
+    >>> import xpr.numpy as jnp
+    >>> jnp.arange(2).byteswap()
+    Array([       0, 16777216], dtype=int32)
+    """
+    dtype = self.aval.dtype
+    if dtype in dtypes.COMPLEX:
+        return e.complex_(_byteswap(complex_numbers.real(self)), _byteswap(complex_numbers.imag(self)))
+    if dtype.itemsize == 1:
+        return self
+    words = e.bitcast_convert_type(self, np.dtype(np.uint8))
+    return e.bitcast_convert_type(rev(words, (words.ndim - 1,)), dtype)
+
+
 def _compress(self: Any, condition: Any, axis: int | None = None, **options: Any) -> Any:
     """The elements along an axis where a condition holds."""
     return take.compress(condition, self, axis, **options)
@@ -265,7 +283,7 @@ for _name, _fun in {
     "sort": sorting.sort, "argsort": sorting.argsort, "argpartition": sorting.argpartition,
     "searchsorted": sorting.searchsorted, "argmax": argminmax.argmax, "argmin": argminmax.argmin,
     "dot": contractions.dot, "trace": contractions.trace, "take": take.take, "nonzero": nonzero.nonzero,
-    "choose": where_select.choose, "compress": _compress,
+    "choose": where_select.choose, "compress": _compress, "byteswap": _byteswap,
 }.items():  # fmt: skip
     install(_name, _fun)
 

@@ -16,16 +16,19 @@ from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.numpy import quantiles, reductions, statistics
-from xpr.numpy.arithmetic import multiply, subtract
+from xpr.numpy.arithmetic import maximum, minimum, multiply, subtract
+from xpr.numpy.creation import asarray
+from xpr.numpy.division import remainder
 from xpr.numpy.flip_roll_tile import taken
+from xpr.numpy.indexing.along_axis import read
 from xpr.numpy.mapping import apply_along_axis
 from xpr.numpy.promotion import as_operand, asarray_like, convert
 from xpr.numpy.ranges import linspace
 from xpr.numpy.reshaping import broadcast_to
-from xpr.numpy.rounding import round
+from xpr.numpy.rounding import clip, round
 from xpr.primitives import slicing
 from xpr.primitives.shapes import reshape, rev
-from xpr.primitives.slicing import slice_in_dim
+from xpr.primitives.slicing import broadcasted_iota, slice_in_dim
 
 __all__ = ["pad"]
 
@@ -137,6 +140,8 @@ def _pad_constant(array: Any, widths: list[tuple[int, int]], value: Any) -> Any:
 def _indexed(array: Any, axis: int, width: tuple[int, int], mode: str, reflect_type: str = "even") -> Any:
     """Padding by indices into the axis; for reflect_type="odd", reflected about the value at the edge."""
     size = aval_of(array).shape[axis]
+    if reflect_type == "even" and any(map(is_symbolic_dim, (size, *width))):
+        return read(array, _positions(size, width, mode), axis)
     if reflect_type == "even" or size == 1:
         return taken(array, np.pad(np.arange(size), width, mode=mode), axis)  # type: ignore[call-overload]  # a known mode
     if reflect_type != "odd":
@@ -153,6 +158,20 @@ def _indexed(array: Any, axis: int, width: tuple[int, int], mode: str, reflect_t
         array = slicing.concatenate(parts, axis)
         before, after = before - low, after - high
     return array
+
+
+def _positions(size: Any, width: tuple[Any, Any], mode: str) -> Any:
+    """The index of the element at each position of a padded axis, whose size may be symbolic."""
+    length = width[0] + size + width[1]
+    i, n = broadcasted_iota(np.int32, (length,), 0) - asarray(width[0]), asarray(size)
+    if mode == "edge":
+        return clip(i, 0, n - 1)
+    if mode == "wrap":
+        return remainder(i, n)
+    repeats = 0 if mode == "symmetric" else 1  # how often an edge occurs less than twice in a period
+    period = maximum(2 * (n - repeats), 1)
+    j = remainder(i, period)
+    return minimum(j, period - 1 + repeats - j)
 
 
 def _turned(array: Any, edge: int, start: int, length: int, axis: int) -> Any:

@@ -20,7 +20,7 @@ from xpr.numpy.promotion import (
     promote_shapes,
     select_scalar,
 )
-from xpr.numpy.ufunc_builders import float_unary
+from xpr.numpy.ufunc_builders import alias, float_unary
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import full
 from xpr.primitives.smooth import hypot_p
@@ -66,7 +66,7 @@ def power(x: Any, y: Any, /) -> Any:
     return _integer_power(*promote_shapes(x, y))
 
 
-pow = power
+pow = alias(power, "pow")
 
 
 def _integer_power(x: Any, y: Any) -> Any:

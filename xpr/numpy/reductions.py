@@ -18,6 +18,7 @@ from xpr.core.primitive import Primitive
 from xpr.dtypes import greatest, least
 from xpr.numpy.axes import no_out, reduced_axes
 from xpr.numpy.promotion import as_operand, convert, requested_dtype, truth
+from xpr.numpy.ufunc_builders import alias
 from xpr.primitives import elementwise as e
 from xpr.primitives.composites import broadcast_shapes
 from xpr.primitives.reductions import reduce_and_p, reduce_max_p, reduce_min_p, reduce_or_p, reduce_prod_p
@@ -339,7 +340,7 @@ def _complex_max_or_min(
     return expand_dims(result, axes) if keepdims else result
 
 
-amax, amin = max, min
+amax, amin = alias(max, "amax"), alias(min, "amin")
 
 # -- Truths
 

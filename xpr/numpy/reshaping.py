@@ -10,7 +10,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.array import Array
-from xpr.core.avals import aval_of
+from xpr.core.avals import array_in, aval_of
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.numpy.axes import reduced_axes
 from xpr.numpy.creation import copied, to_device
@@ -48,6 +48,7 @@ def shape(a: Any) -> tuple[int, ...]:
     >>> jnp.shape(jnp.ones((2, 3)))
     (2, 3)
     """
+    a = array_in(a)
     sizes = getattr(a, "shape", None)
     return tuple(sizes) if sizes is not None else np.shape(a)
 

@@ -10,7 +10,7 @@ from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.numpy.arithmetic import maximum, minimum
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact
-from xpr.numpy.ufunc_builders import float_binary
+from xpr.numpy.ufunc_builders import alias, float_binary
 from xpr.primitives import elementwise as e
 from xpr.primitives.slicing import select
 
@@ -112,7 +112,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     return convert(rounded, dtype, aval_of(a).weak_type)
 
 
-around = round
+around = alias(round, "around")
 
 
 def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from xpr.numpy.arithmetic import multiply
 from xpr.numpy.promotion import promote_inexact
-from xpr.numpy.ufunc_builders import float_binary, float_unary
+from xpr.numpy.ufunc_builders import alias, float_binary, float_unary
 from xpr.primitives import elementwise as e
 from xpr.primitives.smooth import sine_quotient
 
@@ -154,13 +154,13 @@ arctanh = float_unary(
     Array(0., dtype=float32, weak_type=True)
     """,
 )
-asin = arcsin
-acos = arccos
-atan = arctan
-asinh = arcsinh
-acosh = arccosh
-atanh = arctanh
-atan2 = arctan2
+asin = alias(arcsin, "asin")
+acos = alias(arccos, "acos")
+atan = alias(arctan, "atan")
+asinh = alias(arcsinh, "asinh")
+acosh = alias(arccosh, "acosh")
+atanh = alias(arctanh, "atanh")
+atan2 = alias(arctan2, "atan2")
 
 
 def sinc(x: Any, /) -> Any:
@@ -196,4 +196,4 @@ def rad2deg(x: Any, /) -> Any:
     return multiply(x, float(180 / np.pi))
 
 
-degrees, radians = rad2deg, deg2rad
+degrees, radians = alias(rad2deg, "degrees"), alias(deg2rad, "radians")

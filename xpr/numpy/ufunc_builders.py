@@ -6,9 +6,11 @@ an array beside a Python scalar.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
-from typing import Any
+from types import FunctionType
+from typing import Any, TypeVar
 
 from xpr.core.avals import aval_of
 from xpr.dtypes import INEXACT, bool_
@@ -20,6 +22,22 @@ def _named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., A
     function.__doc__ = doc
     function.__module__ = sys._getframe(2).f_globals["__name__"]  # where it stands, for pickles and doctests
     return function
+
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+
+
+def alias(function: _F, name: str) -> _F:
+    """The same function under another name, by which tables of functions tell the two apart."""
+    assert isinstance(function, FunctionType)
+    parts = function.__code__, function.__globals__, name, function.__defaults__, function.__closure__
+    same: Any = FunctionType(*parts)
+    functools.update_wrapper(same, function)
+    del same.__wrapped__
+    same.__name__ = same.__qualname__ = name
+    same.__kwdefaults__ = function.__kwdefaults__
+    same.__doc__ = f"Alias of `{function.__name__}`: {function.__doc__}"
+    return same
 
 
 def float_unary(name: str, primitive: Any, doc: str) -> Callable[[Any], Any]:

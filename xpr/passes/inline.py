@@ -39,30 +39,38 @@ def inline_jaxpr(jaxpr: Jaxpr, called: Callable[[JaxprEqn], Jaxpr | None] = call
 
     `called` is the jaxpr that an equation calls.
     """
-    env: dict[Any, Atom] = {}
-    eqns: list[JaxprEqn] = []
+    inlining = _Inlining(called)
+    inlining.walk(jaxpr, False, None)
+    return jaxpr.replace(outvars=[inlining.read(v) for v in jaxpr.outvars], eqns=inlining.eqns)
 
-    def read(atom: Atom) -> Atom:
-        return atom if type(atom) is Literal else env.get(atom, atom)
 
-    def walk(inner: Jaxpr, renamed: bool, call: Source | None) -> None:
+class _Inlining:
+    """The equations so far, and what stands for the variables of jaxprs that are called."""
+
+    def __init__(self, called: Callable[[JaxprEqn], Jaxpr | None]) -> None:
+        self.called = called
+        self.env: dict[Any, Atom] = {}
+        self.eqns: list[JaxprEqn] = []
+
+    def read(self, atom: Atom) -> Atom:
+        return atom if type(atom) is Literal else self.env.get(atom, atom)
+
+    def walk(self, inner: Jaxpr, renamed: bool, call: Source | None) -> None:
+        env, read = self.env, self.read
         for eqn in inner.eqns:
-            callee = called(eqn)
+            callee = self.called(eqn)
             if callee is None and not renamed and not env:
-                eqns.append(eqn)
+                self.eqns.append(eqn)
                 continue
             invars = [read(v) for v in eqn.invars]
             source = line_at_call(eqn.source, call) if renamed else eqn.source
             if callee is not None:
                 env.update(zip(callee.invars, invars))
-                walk(callee, True, source)
+                self.walk(callee, True, source)
                 env.update(zip(eqn.outvars, [read(v) for v in callee.outvars]))
                 continue
             outvars: Sequence[Var] = eqn.outvars
             if renamed:  # a jaxpr that is called twice binds its variables twice
                 outvars = [Var(v.aval) for v in eqn.outvars]
                 env.update(zip(eqn.outvars, outvars))
-            eqns.append(JaxprEqn(invars, outvars, eqn.primitive, eqn.params, source))
-
-    walk(jaxpr, False, None)
-    return jaxpr.replace(outvars=[read(v) for v in jaxpr.outvars], eqns=eqns)
+            self.eqns.append(JaxprEqn(invars, outvars, eqn.primitive, eqn.params, source))

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.backend.sharding import SingleDeviceSharding
+from xpr.backend.sharding import Sharding
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.memory import MemorySpace, kind_of_space, space_of_kind
@@ -28,11 +28,11 @@ def space_of(device: Any) -> MemorySpace:
     """The memory that a device, a sharding or a memory space stands for."""
     if type(device) is MemorySpace:
         return device
-    return space_of_kind(device.memory_kind) if type(device) is SingleDeviceSharding else MemorySpace.Device
+    return space_of_kind(device.memory_kind) if isinstance(device, Sharding) else MemorySpace.Device
 
 
-# -- device_put: `device` is a memory space; or a device or the sharding on one, where a function is evaluated at once,
-# and then `source` is the device that the operand was on before, if that is known.
+# -- device_put: `device` is a memory space; or a device or a sharding, where a function is evaluated at once, and then
+# `source` is the sharding that the operand had before, if that is known.
 
 
 def _bind(x: Any, device: Any, source: Any) -> Any:

@@ -23,6 +23,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Trace, Tracer, current
 from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.dimensions.slices import broadcast_sizes
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to
 from xpr.primitives.slicing import select
 
@@ -181,7 +182,7 @@ def iterate(condition: Condition, step: Step, *state: Any) -> list[Any]:
       step: an elementwise function from the state to the next one; what it returns unchanged costs nothing.
       *state: arrays that broadcast to one shape.
     """
-    shape = np.broadcast_shapes(*[aval_of(x).shape for x in state])
+    shape = broadcast_sizes([aval_of(x).shape for x in state])
     return iterate_p.bind(*[broadcast_to(x, shape) for x in state], going=condition, step=step, rank=len(shape))
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from xpr.config import settings
 from xpr.core.avals import aval_of
+from xpr.dimensions.expressions import surely_at_least
 from xpr.dtypes import uint8, uint16, uint32, uint64
 from xpr.errors import ArgumentError
 from xpr.key_types import PRNGImpl, register_implementation
@@ -75,7 +76,7 @@ def _threefry_random_bits(words: Any, bit_width: int, shape: tuple[int, ...]) ->
         return threefry_bits(*key_words(words), bit_width, shape)
     size = math.prod(shape)
     count = -(-bit_width * size // 32)
-    if count >= (1 << 32) - 1:
+    if surely_at_least(count, (1 << 32) - 1):
         raise ArgumentError(
             f"{count} random words of one key can't be drawn while the setting threefry_partitionable is off. Draw "
             "them from several keys, or switch it on."

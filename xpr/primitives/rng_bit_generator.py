@@ -76,7 +76,11 @@ def _lower(
         key = b.op("stablehlo.bitcast_convert", [b.reshape(key, (2, 2))], wide)
     drawn = bits if dtype in _DRAWN else bits.update(dtype=uint32)
     attribute = f"rng_algorithm = #stablehlo<rng_algorithm {_NAMES[algorithm.name]}>"
-    key, out = b.ops("stablehlo.rng_bit_generator", [key], [wide, drawn], attribute)
+    if drawn.is_symbolic:  # the operation of known shapes takes its place when it is compiled
+        target, size = 'call_target_name = "stablehlo.dynamic_rng_bit_generator"', b.shape(drawn.shape)
+        key, out = b.ops("stablehlo.custom_call", [key, size], [wide, drawn], target, attributes=attribute)
+    else:
+        key, out = b.ops("stablehlo.rng_bit_generator", [key], [wide, drawn], attribute)
     if state.dtype == uint32:
         key = b.reshape(b.op("stablehlo.bitcast_convert", [key], halves), (4,))
     return [key, out if drawn is bits else b.convert(out, dtype)]

@@ -11,6 +11,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import Shape, aval_of
+from xpr.dimensions.expressions import as_size, surely_below
 from xpr.numpy.argminmax import argmax
 from xpr.numpy.creation import asarray
 from xpr.numpy.cumulative import cumsum
@@ -153,7 +154,7 @@ def choice(
     _check_mode("choice", mode or "low", GUMBEL_MODES)
     shape = shape_of(shape)
     if hasattr(a, "__index__") and not np.ndim(a):
-        n, a = operator.index(a), None
+        n, a = as_size(a), None
     else:
         a = asarray(a)
         if not aval_of(a).ndim:
@@ -171,9 +172,9 @@ def choice(
 
 
 def _check_count(n: int, count: int, replace: bool) -> None:
-    if n <= 0 and count:
+    if surely_below(n, 1) and count:
         raise ValueError("random.choice: there is nothing to draw from; a must be greater than 0, or not be empty.")
-    if not replace and count > n:
+    if not replace and surely_below(n - count, 0):
         raise ValueError(f"random.choice: {count} elements were asked for without replacement, and there are {n}.")
 
 

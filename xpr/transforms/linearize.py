@@ -22,6 +22,7 @@ from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, con
 from xpr.core.primitive import Primitive
 from xpr.primitives.shapes import broadcast_in_dim_p
 from xpr.primitives.sharding_constraint import constrain_to
+from xpr.transforms.flat import as_array
 from xpr.transforms.leaks import refuse_leaks
 from xpr.transforms.stage import StageTrace, StageTracer, stage
 
@@ -181,7 +182,7 @@ def linearize_flat(
     """
     trace = LinearizeTrace(context.trace)
     arguments = [
-        LinearizeTracer(trace, x, trace.tangents.argument(aval_of(x).to_tangent_aval())) if active else x
+        LinearizeTracer(trace, as_array(x), trace.tangents.argument(aval_of(x).to_tangent_aval())) if active else x
         for x, active in zip(primals, is_active)
     ]
     before = context.trace

@@ -374,6 +374,9 @@ def debug_callback(
     Returns:
       None.
 
+    Raises:
+      TypeError: there are other arguments, and no callback.
+
     >>> import xpr, xpr.numpy as jnp
     >>> @xpr.jit
     ... def f(x):
@@ -383,8 +386,17 @@ def debug_callback(
     the sine is 0.0
     """
     if callback is None:
+        refuse_early_arguments("debug.callback", args, kwargs)
         return partial(_debug_callback, ordered)
     return _debug_callback(ordered, callback, *args, **kwargs)
+
+
+def refuse_early_arguments(what: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Raises TypeError where a call that only sets options is given arguments for the function that it returns."""
+    if args or kwargs:
+        given = ", ".join([*map(repr, args), *kwargs])
+        first = "callback" if what == "debug.callback" else "format"
+        raise TypeError(f"{what}: there is no {first}, and there are other arguments: {given}. Give the {first} first.")
 
 
 def _debug_callback(ordered: bool, callback: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.control.callback.callback import debug_callback_p
+from xpr.control.callback.callback import debug_callback_p, refuse_early_arguments
 from xpr.control.callback.host_call import flatten_call, is_array
 from xpr.core.avals import describe
 
@@ -43,6 +43,7 @@ def debug_print(
     Raises:
       IndexError: the format asks for a positional argument that is not given.
       KeyError: the format asks for a keyword argument that is not given.
+      TypeError: there are other arguments, and no format.
       ValueError: an argument is not used, or `fmt` is an f-string.
 
     >>> import xpr
@@ -54,6 +55,7 @@ def debug_print(
     x is 1.5, its square 2.25
     """
     if fmt is None:
+        refuse_early_arguments("debug.print", args, kwargs)
         return partial(_print, _write, bool(ordered), skip_format_check)
     return _print(_write, bool(ordered), skip_format_check, fmt, *args, **kwargs)
 
@@ -84,6 +86,7 @@ def debug_log(
     >>> xpr.debug.log("x is {}", 1.5)
     """
     if fmt is None:
+        refuse_early_arguments("debug.log", args, kwargs)
         return partial(_print, _LOGGER.info, bool(ordered), skip_format_check)
     return _print(_LOGGER.info, bool(ordered), skip_format_check, fmt, *args, **kwargs)
 

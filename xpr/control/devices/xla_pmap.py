@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 
 from xpr.backend import devices as platforms
+from xpr.backend.array import Array
 from xpr.backend.mesh import PROCESSES, MeshOfProcesses, devices_of_names
-from xpr.backend.sharding import Mesh, PartitionSpec
+from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec
 from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import operation_jaxpr, reference_eval, run_operation
 from xpr.compile.lower import constants, lower_eqns
-from xpr.compile.partition import program_for
+from xpr.compile.partition import moved, program_for
 from xpr.config import settings
 from xpr.control.call_family import call_family
 from xpr.control.checkify.errors import first_failed
@@ -258,12 +259,26 @@ def _reference(
 def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     keeps = settings.debug_nans or settings.debug_infs  # its operands, for another run
     donated = tuple([i for i, is_donated in enumerate(params["donated_invars"]) if is_donated and not keeps])
-    return run_operation(xla_pmap_p, args, params, donated)
+    return run_operation(xla_pmap_p, _on_devices(args, params), params, donated)
 
 
 def pmap_program(args: Sequence[Any], params: dict[str, Any]) -> PartitionedExecutable:
     """The program that evaluates the operation."""
+    args = _on_devices(args, params)
     return program_for(operation_jaxpr(xla_pmap_p, args, params), args, "xla_pmap", pmap_mesh(**params))
+
+
+def _on_devices(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """The operands, moved where they are on other devices than the rows, or on these in another order."""
+    mesh = pmap_mesh(**params)
+    if isinstance(mesh, MeshOfProcesses):
+        return list(args)
+    return [
+        moved(x, NamedSharding(mesh, _spec(axis, params["axis_name"])))
+        if type(x) is Array and type(x._device) is NamedSharding and x._device.devices != mesh.flat
+        else x
+        for x, axis in zip(args, params["in_axes"])
+    ]
 
 
 def _named(params: dict[str, Any]) -> tuple[Any, int]:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from xpr import numpy as jnp
-from xpr.experimental.sparse.bcsr import BCSR
+from xpr.experimental.sparse.base import JAXSparse
+from xpr.experimental.sparse.bcsr import BCSR, bcsr_broadcast_in_dim
 from xpr.experimental.sparse.coordinates import BCOO
 from xpr.experimental.sparse.layouts import (
     bcoo_eliminate_zeros,
@@ -15,6 +16,7 @@ from xpr.experimental.sparse.layouts import (
     bcoo_transpose,
     bcoo_update_layout,
 )
+from xpr.experimental.sparse.shapes import bcoo_broadcast_in_dim
 from xpr.experimental.sparse.transform import sparsify
 
 
@@ -36,7 +38,15 @@ def _power(self: Any, other: Any) -> Any:
 
 
 def _getitem(self: Any, key: Any) -> Any:
-    return sparsify(lambda x: x[key])(self)
+    """A part of the array; axes that None inserts before all others are batch axes."""
+    keys = key if isinstance(key, tuple) else (key,)
+    new = next((i for i, each in enumerate(keys) if each is not None), len(keys))
+    part = sparsify(lambda x: x[keys[new:]])(self) if keys[new:] else self
+    if not new or not isinstance(part, JAXSparse):
+        return part[(None,) * new] if new else part
+    broadcast: Any = bcsr_broadcast_in_dim if isinstance(part, BCSR) else bcoo_broadcast_in_dim
+    shape = (1,) * new + part.shape
+    return broadcast(part, shape=shape, broadcast_dimensions=range(new, len(shape)))
 
 
 def _iterator(self: Any) -> Iterator[Any]:

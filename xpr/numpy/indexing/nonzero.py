@@ -233,7 +233,8 @@ def ravel_multi_index(
     Args:
       multi_index: integers for each axis, which broadcast.
       dims: the shape of the array.
-      mode: for indices out of bounds: "raise" needs known values, "wrap" counts modulo the size, "clip" clips them.
+      mode: for indices out of bounds: "raise" needs known values, "wrap" counts modulo the size, "clip" clips them,
+        "ignore" takes them as they are.
       order: "C" for row-major order, "F" for column-major order.
       dtype: of the result; None for the default integer dtype.
 
@@ -272,8 +273,10 @@ def _inside(column: Any, n: int, mode: str) -> Any:
         return clip(column, 0, n - 1)
     if mode == "wrap":
         return remainder(column, n)
+    if mode == "ignore":
+        return column
     if mode != "raise":
-        raise ValueError(f'ravel_multi_index: mode must be "raise", "wrap" or "clip", and is {mode!r}.')
+        raise ValueError(f'ravel_multi_index: mode must be "raise", "wrap", "clip" or "ignore", and is {mode!r}.')
     value = concrete_value(column, 'ravel_multi_index(mode="raise")', 'Pass mode="wrap" or mode="clip".')
     if ((value < 0) | (value >= n)).any():
         raise ValueError(

@@ -19,11 +19,14 @@ from xpr.compile.evaluate import HOST_LIMIT, EvalTrace
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import context
-from xpr.dimensions.expressions import surely_below
+from xpr.dimensions.expressions import is_symbolic_dim, surely_below
+from xpr.dimensions.slices import is_decided
+from xpr.numpy.creation import asarray
 from xpr.numpy.indexing.gather_plan import GatherPlan, gather_plan
 from xpr.numpy.indexing.masked import select_by, unknown_mask
 from xpr.numpy.indexing.normalize import (
     APART,
+    AxisSlice,
     Flag,
     axis_slices,
     expanded,
@@ -38,7 +41,7 @@ from xpr.primitives.dynamic_slices import dynamic_slice_p, one_dtype, wrapped
 from xpr.primitives.gather.gather_scatter import gather_p
 from xpr.primitives.gather.windows import CLIP, FILL_OR_DROP, PROMISE_IN_BOUNDS, GatherScatterMode, fill_of
 from xpr.primitives.shapes import full, reshape, rev, squeeze_p
-from xpr.primitives.slicing import slice_p
+from xpr.primitives.slicing import broadcasted_iota, slice_p
 
 Shape = tuple[int, ...]
 
@@ -106,14 +109,30 @@ def _keys_viewed(x: Array, host: Any, index: Any) -> Array:
 def read_static(x: Any, shape: Shape, indexers: Sequence[Any]) -> Any:
     """`x[index]` for integers, slices and new axes: a slice, a reversal and a reshape, where they are needed."""
     slices, result = axis_slices(indexers, shape)
-    starts = tuple([c.start for c in slices])
-    limits = tuple([c.start + (c.size - 1) * c.step + 1 if c.size else c.start for c in slices])
-    if limits != shape or any(starts) or any(c.step > 1 for c in slices):
-        x = _sliced(x, starts, limits, tuple([c.step for c in slices]))
+    undecided = _undecided(slices, shape)
+    inside = [AxisSlice(0, shape[axis], 1, False, False) if axis in undecided else c for axis, c in enumerate(slices)]
+    starts = tuple([c.start for c in inside])
+    limits = tuple([c.start + (c.size - 1) * c.step + 1 if c.size else c.start for c in inside])
+    if limits != shape or any(starts) or any(c.step > 1 for c in inside):
+        x = _sliced(x, starts, limits, tuple([c.step for c in inside]))
+    for axis in undecided:
+        start, size, step = slices[axis][:3]
+        positions = asarray(start) + asarray(step) * broadcasted_iota(np.int32, (size,), 0)
+        x = read(x, (slice(None),) * axis + (positions,), mode=PROMISE_IN_BOUNDS)
     flipped = [axis for axis, c in enumerate(slices) if c.flipped and not surely_below(c.size, 2)]
     if flipped:
         x = rev(x, flipped)
     return shaped(x, result, [axis for axis, c in enumerate(slices) if c.dropped])
+
+
+def _undecided(slices: Sequence[AxisSlice], shape: Shape) -> list[int]:
+    """The axes whose slices aren't known to be inside of them, since dimensions are symbolic: elements are gathered."""
+    return [
+        axis
+        for axis, (c, n) in enumerate(zip(slices, shape))
+        if any(map(is_symbolic_dim, (c.start, c.size, c.step)))
+        and not is_decided(c.start, c.start + (c.size - 1) * c.step + 1, c.step, n)
+    ]
 
 
 def _sliced(x: Any, starts: Shape, limits: Shape, steps: Shape) -> Any:

@@ -151,7 +151,7 @@ def lower_ppermute(
 
 
 def lower_axis_index(
-    b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], *, axis_name: Any
+    b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], *, axis_name: Any, checked: bool = True
 ) -> list[Value]:
     """A table of each device's index along the axis, read at the device's number."""
     names = axis_name if isinstance(axis_name, tuple) else (axis_name,)

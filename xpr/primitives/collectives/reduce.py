@@ -501,10 +501,11 @@ def _refuse_varying(x: Any, names: Sequence[Any]) -> Any:
     return x
 
 
-# -- axis_index
+# -- axis_index: `checked` is whether the axis is of a shard_map that checks which values vary over it. The types of
+# others, those that vmap and pmap map, don't say so.
 
 
-def _index_batch_named(name: Any, size: int, values: Any, dims: Any, /, *, axis_name: Any) -> Any:
+def _index_batch_named(name: Any, size: int, values: Any, dims: Any, /, *, axis_name: Any, checked: bool = True) -> Any:
     return [broadcasted_iota(dtypes.int32, (size,), 0)], [0]
 
 
@@ -512,11 +513,12 @@ _NO_OPERANDS = "It has no operands."
 axis_index_p = register(
     Primitive(
         "axis_index",
-        abstract=lambda avals, *, axis_name: [
+        abstract=lambda avals, *, axis_name, checked=True: [
             ShapedArray((), dtypes.int32).with_varying(
-                frozenset(axis_name if isinstance(axis_name, tuple) else (axis_name,))
+                frozenset(axis_name if isinstance(axis_name, tuple) else (axis_name,)) if checked else frozenset()
             )
         ],
+        optional=["checked"],
         reference=Unsupported(NEEDS_AN_AXIS),
         lower=lower_axis_index,
         jvp=Unsupported(_NO_OPERANDS),
@@ -539,8 +541,9 @@ def axis_index(axis_name: Any) -> Any:
     Array([0, 1, 2], dtype=int32)
     """
     index = None
+    checks = {axis.name: axis.checked for axis in context.axes}
     for name in names_of(axis_name):
-        position = axis_index_p.bind(axis_name=name)
+        position = axis_index_p.bind(axis_name=name, **({} if checks.get(name, True) else {"checked": False}))
         index = position if index is None else add(mul(index, size_of_axis(name)), position)
     return 0 if index is None else index
 

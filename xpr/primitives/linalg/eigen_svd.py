@@ -17,6 +17,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import JaxprEqn
 from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.dimensions.expressions import max_dim, min_dim
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import abs as absolute
 from xpr.primitives.elementwise import (
@@ -403,7 +404,7 @@ def _svd_abstract(
     (a,) = avals
     check_matrices("svd", a)
     *stack, m, n = a.shape
-    k = min(m, n)
+    k = min_dim(m, n)
     s = ShapedArray((*stack, k), dtypes.real_part_of(a.dtype))
     if not compute_uv:
         return [s]
@@ -454,8 +455,8 @@ def _svd_by_cusolver(b: Builder, a: Value, avals: list[ShapedArray], full_matric
     *stack, m, n = a.aval.shape
     wide = n > m
     (operand,) = written(b, lambda x: [adjoint(x) if wide else x], [a])
-    k = min(m, n)
-    tall, short = (max(m, n), max(m, n) if full_matrices else k), (k, k)
+    k = min_dim(m, n)
+    tall, short = (max_dim(m, n), max_dim(m, n) if full_matrices else k), (k, k)
     s, u, vh = avals[0], *(a.aval.update(shape=(*stack, *shape)) for shape in (tall, short))
     flags: library_calls.Attributes = {
         "full_matrices": full_matrices, "compute_uv": len(avals) > 1, "transposed": False,

@@ -17,6 +17,7 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.dimensions.expressions import min_dim
 from xpr.primitives.dynamic_slices import dynamic_slice, dynamic_update_slice
 from xpr.primitives.elementwise import add, eq, mul, scalar, sub
 from xpr.primitives.elementwise_rules import NOT_LINEAR
@@ -218,8 +219,7 @@ def _permutation_lower(
     if not out.size or not count:
         return [order]
 
-    scalar_aval = ShapedArray((), dtypes.int32)
-    start, end = b.constant(0, scalar_aval), b.constant(count, scalar_aval)
+    start, end = b.constant(0, ShapedArray((), dtypes.int32)), b.dimension(count)
 
     def condition(inner: Builder, state: list[Value]) -> Value:
         flag = ShapedArray((), dtypes.bool_)
@@ -289,7 +289,7 @@ def _lu_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
     *stack, m, n = a.shape
     return [
         ShapedArray(a.shape, a.dtype),
-        ShapedArray((*stack, min(m, n)), dtypes.int32),
+        ShapedArray((*stack, min_dim(m, n)), dtypes.int32),
         ShapedArray((*stack, m), dtypes.int32),
     ]
 
@@ -328,7 +328,7 @@ def _lu_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> li
 def unpacked(factors: Any) -> tuple[Any, Any]:
     """L and U, [..., m, k] and [..., k, n], k the lesser of m and n."""
     *_, m, n = aval_of(factors).shape
-    k = min(m, n)
+    k = min_dim(m, n)
     left = cut(factors, m, k)
     return add(lower_triangle(left, -1), identity(aval_of(left))), upper_triangle(cut(factors, k, n))
 
@@ -344,7 +344,7 @@ def _lu_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         return outs, no_tangents(outs)
     factors, _, order = outs
     *_, m, n = aval_of(factors).shape
-    k = min(m, n)
+    k = min_dim(m, n)
     left, right = grown(cut(factors, m, k), m, m), grown(cut(factors, k, n), n, n)
     if n > k:
         corner = slice_in_dim(identity(aval_of(right)), k, n, axis=-2)

@@ -46,6 +46,8 @@ def call(
       stack: how many leading axes of operands and results number the problems; where two axes follow, it is a matrix.
       in_place: operands, by number, whose memory a result uses.
     """
+    shapes = [b.shape(aval.shape) for aval in results] if any(aval.is_symbolic for aval in results) else []
+    layouts = [*[_layout(v.aval, stack) for v in operands], *[_layout(v.aval, 1) for v in shapes]]
     texts = ", ".join(f"{name} = {_attribute(value)}" for name, value in attributes.items())
     several = len(results) > 1
     aliases = ", ".join(
@@ -55,12 +57,15 @@ def call(
     )
     properties = (
         f'call_target_name = "{target}", api_version = 4 : i32, backend_config = {{{texts}}}, '
-        f"operand_layouts = [{', '.join(_layout(v.aval, stack) for v in operands)}], "
+        f"operand_layouts = [{', '.join(layouts)}], "
         f"result_layouts = [{', '.join(_layout(aval, stack) for aval in results)}], "
         f"output_operand_aliases = [{aliases}]"
     )
-    partitioned = "" if b.module.mesh is None else _partitioning(operands, results, stack)
-    return b.ops("stablehlo.custom_call", operands, results, properties, attributes=partitioned)
+    attribute = "" if b.module.mesh is None else _partitioning(operands, results, stack)
+    if shapes:  # of results, which take their place when the dimensions are known
+        numbers = int_list(range(len(operands), len(operands) + len(shapes)))
+        attribute = f"indices_of_shape_operands = dense<{numbers}> : tensor<{len(shapes)}xi64>"
+    return b.ops("stablehlo.custom_call", [*operands, *shapes], results, properties, attributes=attribute)
 
 
 def _partitioning(operands: Sequence[Value], results: Sequence[ShapedArray], stack: int) -> str:
@@ -129,10 +134,10 @@ def routine(b: Builder, what: str, aval: ShapedArray, on_cpu: Routine, on_cuda: 
     Raises:
       UnsupportedRule: there is none.
     """
-    if aval.is_symbolic:
+    if aval.is_symbolic and b.platform != "cpu":
         raise UnsupportedRule(
-            f"{what}: routines of libraries take no symbolic dimensions, and the operand is {aval.str_short()}. Export "
-            "the function for constant shapes, or loop over the first axis with lax.map."
+            f"{what}: routines of libraries take no symbolic dimensions on {b.platform}, and the operand is "
+            f"{aval.str_short()}. Export the function for constant shapes, or loop over the first axis with lax.map."
         )
     if b.platform == "cpu":
         return lapack(on_cpu[0], aval.dtype), on_cpu[1]

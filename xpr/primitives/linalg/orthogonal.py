@@ -15,6 +15,7 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.dimensions.expressions import min_dim
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import add, mul, scalar, sub
 from xpr.primitives.elementwise_rules import NOT_LINEAR
@@ -47,7 +48,7 @@ def _qr_abstract(avals: Sequence[ShapedArray], *, full_matrices: bool, pivoting:
     (a,) = avals
     check_matrices("qr", a)
     *stack, m, n = a.shape
-    k = m if full_matrices else min(m, n)
+    k = m if full_matrices else min_dim(m, n)
     outs = [ShapedArray((*stack, m, k), a.dtype), ShapedArray((*stack, k, n), a.dtype)]
     return [*outs, ShapedArray((*stack, n), dtypes.int32)] if pivoting else outs
 
@@ -86,7 +87,7 @@ def _qr_lower(
     if not a.aval.size:
         factors = [*written(b, lambda: [identity(q)], []), b.constant(0, r)]
         return [*factors, b.constant(0, avals[2])] if pivoting else factors
-    taus = a.aval.update(shape=(*stack, min(m, n)))
+    taus = a.aval.update(shape=(*stack, min_dim(m, n)))
     if pivoting:
         on_cuda = ("cuhybrid_geqp3", library_calls.ON_HOST)
         target, attributes = library_calls.routine(b, "qr with pivoting", q, ("geqp3", {}), on_cuda)
@@ -99,8 +100,9 @@ def _qr_lower(
         packed, scales = library_calls.call(b, target, operands, [a.aval, taus], depth, {}, {0: 0})
         further = []
     k = q.shape[-1]
+    wide, high = min_dim(k, n), min_dim(k, m)
     reflections, upper = written(
-        b, lambda x: [grown(cut(x, m, min(k, n)), m, k), upper_triangle(grown(cut(x, min(k, m), n), k, n))], [packed]
+        b, lambda x: [grown(cut(x, m, wide), m, k), upper_triangle(grown(cut(x, high, n), k, n))], [packed]
     )
     name = "ungqr" if q.dtype in dtypes.COMPLEX else "orgqr"
     target, _ = library_calls.routine(b, "qr", q, (name, {}), ("cusolver_orgqr_ffi", {}))
@@ -126,7 +128,7 @@ def _qr_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: b
     q, r = outs[:2]
     if pivoting:
         da = transposed(permuted_rows(transposed(da), outs[2]))
-    k = min(m, n)
+    k = min_dim(m, n)
     change = solved(cut(r, k, k), cut(da, m, k), left_side=False, lower=False)
     seen = product(adjoint(q), change)
     below = lower_triangle(seen, -1)

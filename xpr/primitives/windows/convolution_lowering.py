@@ -25,6 +25,7 @@ from xpr import dtypes
 from xpr.backend.mlir_text import int_array, int_matrix
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.primitives.dot_lowering import free_axes, lower_dot_general
 from xpr.primitives.precision import in_one_dtype, precision_text, summed_in
 from xpr.primitives.windows.sizes import Pads
@@ -99,6 +100,11 @@ def _cut_as_padded(b: Builder, lhs: Value, params: dict[str, Any]) -> tuple[Valu
     XLA:CPU reads what is beyond the end of images whose padding is negative at the start and positive at the end.
     """
     padding, spec = params["padding"], params["dimension_numbers"].lhs_spec
+    if any(is_symbolic_dim(pad) for pads in padding for pad in pads) and set(params["lhs_dilation"]) == {1}:
+        lows, highs, zero = [0] * lhs.aval.ndim, [0] * lhs.aval.ndim, ShapedArray((), lhs.aval.dtype)
+        for axis, (low, high) in zip(spec[2:], padding):
+            lows[axis], highs[axis] = low, high
+        return b.pad(lhs, b.constant(0, zero), lows, highs, [0] * lhs.aval.ndim), ((0, 0),) * len(padding)
     if lhs.aval.is_symbolic or all(low >= 0 and high >= 0 for low, high in padding):
         return lhs, padding
     starts, limits, left = [0] * lhs.aval.ndim, list(lhs.aval.shape), []

@@ -35,7 +35,7 @@ def count_windows(
       dilation: of the operand.
     """
     length = dilated(n, dilation) + sum(pads) - dilated(window, of_window)
-    return length // stride + 1 if length >= 0 else 0
+    return max_dim(length // stride + 1, 0)
 
 
 def same_pads(n: int, window: int, stride: int, lower: bool) -> tuple[int, int]:
