@@ -64,10 +64,14 @@ def test_convolutional_network(figures):
     assert losses[-1] < losses[0]
 
 
+QUICKLY = "--xla_backend_optimization_level=0"  # how the many programs for several devices are compiled
+
+
 def losses_printed(*command: str, **environment: str) -> list[float]:
     """The losses that the example for many devices prints when it is started so."""
     script = str(EXAMPLES / "training_on_many_devices.py")
-    environment = {**os.environ, "XPR_PLATFORMS": "cpu", "PYTHONPATH": str(EXAMPLES.parent), **environment}
+    defaults = {"XPR_PLATFORMS": "cpu", "PYTHONPATH": str(EXAMPLES.parent), "XLA_FLAGS": QUICKLY}
+    environment = {**os.environ, **defaults, **environment}
     done = subprocess.run(
         [sys.executable, *command, script], capture_output=True, text=True, env=environment, timeout=240, check=False
     )

@@ -12,8 +12,6 @@ import pytest
 
 from tests.peer import agree
 
-pytestmark = pytest.mark.optimized
-
 
 def training(jax):
     """A network trained by an optimizer on pytrees."""
@@ -613,13 +611,13 @@ def recurrent_network(jax):
 @pytest.mark.parametrize(
     "program, tolerance",
     [
-        (training, 0.0002),
-        (differential_equations, 0.001),
+        pytest.param(training, 0.0002, marks=pytest.mark.optimized),
+        pytest.param(differential_equations, 0.001, marks=pytest.mark.optimized),
         (sampling, 0.002),
         (filtering, 0.002),
         (particles, 0.005),
-        (beam_search, 0.0001),
-        (many_small_things, 0.0001),
+        pytest.param(beam_search, 0.0001, marks=pytest.mark.optimized),
+        pytest.param(many_small_things, 0.0001, marks=pytest.mark.optimized),
         (recurrent_network, 0.0001),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
