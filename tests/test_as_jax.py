@@ -182,6 +182,7 @@ def test_private_names(tmp_path):
         import jax, jax.util
         import jax.numpy as jnp
         from jax._src.numpy.util import promote_dtypes_complex
+        from jax._src.public_test_util import check_close
         from jax._src.scipy.special import gammaln
         from jax._src.sharding_impls import canonicalize_sharding
         from jax._src.tree_util import _registry
@@ -202,6 +203,11 @@ def test_private_names(tmp_path):
         variable = jax.core.gensym()(jax.typeof(1.0))
         eqn = jax.core.new_jaxpr_eqn([variable], [variable], jax.lax.sin_p, {"accuracy": None}, jax.core.no_effects)
         print(eqn.primitive, isinstance(eqn.effects, jax.core.Effects), jax.typeof(1).at_least_vspace().dtype)
+        check_close([jnp.ones(2)], [jnp.ones(2) + 1e-4], atol={"float32": 1e-3}, rtol=0.0)
+        try:
+            check_close(jnp.ones(2), jnp.ones(2) + 1e-4)
+        except AssertionError:
+            print("not close")
         try:
             pl.pallas_call(f, out_shape=1)
         except NotImplementedError as error:
@@ -211,7 +217,7 @@ def test_private_names(tmp_path):
     )
     assert out.splitlines() == [
         "[1, [2, 3]] {'a': 2, 'b': [2, 3, 2, 3]} True", "True", "(1+0j) None", "my_sin Mine:  True",
-        "sin True [('float0', 'V')]",
+        "sin True [('float0', 'V')]", "not close",
         "pallas_call: xpr compiles no kernels in Pallas. Use the library's own function without them, if it has one, "
         "or call a compiled kernel by xpr.ffi.ffi_call.",
     ]  # fmt: skip

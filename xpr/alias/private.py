@@ -29,6 +29,7 @@ from xpr.core.interpreter import Tracer, context
 from xpr.core.jaxpr import Atom
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import excluded, is_internal
+from xpr.dtypes import INEXACT, complex_of
 from xpr.errors import TypePromotionError
 from xpr.extend import core as extend_core
 from xpr.extend.core import valid_jaxtype
@@ -112,12 +113,23 @@ def _named_after(wrapped: Callable[..., Any], namestr: str = "{fun}", docstr: st
     return named
 
 
+def _check_close(xs: Any, ys: Any, atol: Any = None, rtol: Any = None, err_msg: str = "") -> None:
+    def check(x: Any, y: Any) -> None:
+        x, y = np.asarray(x), np.asarray(y)
+        default = 10 * float(xpr.numpy.finfo(x.dtype).eps) if x.dtype in INEXACT else 0.0
+        of_dtype = [each.get(str(x.dtype), default) if isinstance(each, Mapping) else each for each in (atol, rtol)]
+        used = [default if each is None else each for each in of_dtype]
+        np.testing.assert_allclose(x, y, atol=used[0], rtol=used[1], err_msg=err_msg)
+
+    xpr.tree.map(check, xs, ys)
+
+
 def _sharding_with_axes(sharding: Any, *_: Any, **__: Any) -> Any:
     return None if sharding is None or sharding.mesh.empty else sharding
 
 
 def _promoted_to_complex(*args: Any) -> list[Any]:
-    dtype = xpr.numpy.result_type(xpr.numpy.result_type(*args), np.complex64)
+    dtype = complex_of(xpr.numpy.result_type(*args))
     return [xpr.numpy.asarray(x, dtype) for x in args]
 
 
@@ -151,8 +163,10 @@ api = SimpleNamespace(_infer_argnums_and_argnames=infer_argnums_and_argnames)
 # flax.nnx checks whether a type is that of a mutable array
 state_types = SimpleNamespace(AbstractRef=AbstractRef)
 experimental = SimpleNamespace(MutableArray=Ref, mutable_array=new_ref)
-# equinox.nn catches it
-dtypes = SimpleNamespace(TypePromotionError=TypePromotionError, ExtendedDType=ExtendedDType, DType=np.dtype)
+# equinox.nn catches an error; tinygp computes with a complex dtype
+dtypes = SimpleNamespace(
+    TypePromotionError=TypePromotionError, ExtendedDType=ExtendedDType, DType=np.dtype, to_complex_dtype=complex_of
+)
 # quax, equinox: scalars with a dtype
 literals = SimpleNamespace(
     TypedInt=TypedScalar, TypedFloat=TypedScalar, TypedComplex=TypedScalar, TypedNdArray=TypedScalar,
@@ -166,6 +180,8 @@ xla_bridge = SimpleNamespace(_backends=clients)
 scalar_types = SimpleNamespace(bfloat16=ml_dtypes.bfloat16, result_type=xpr.numpy.result_type)
 # chex tests functions so curved that differences must be taken with JAX's step
 test_util = SimpleNamespace(check_grads=functools.partial(check_grads, eps=1e-4))
+# tinygp's tests
+public_test_util = SimpleNamespace(check_close=_check_close)
 version = SimpleNamespace(__version__=VERSION, __version_info__=tuple(map(int, VERSION.split("."))))
 lib = SimpleNamespace(__version__=importlib.metadata.version("jaxlib"))
 # flax.nnx looks up classes that are pytrees, jaxlie maps one level of them
@@ -240,6 +256,7 @@ MODULES: dict[str, list[Any]] = {
     "jax._src.numpy": [],
     "jax._src.numpy.util": [numpy_util],
     "jax._src.pjit": [pjit],
+    "jax._src.public_test_util": [public_test_util],
     "jax._src.scipy": ["xpr.scipy"],
     "jax._src.scipy.special": ["xpr.scipy.special"],
     "jax._src.sharding_impls": [sharding_impls],
