@@ -175,6 +175,54 @@ def test_what_libraries_look_at(tmp_path):
     ]  # fmt: skip
 
 
+def test_private_names(tmp_path):
+    """What stands in xpr/alias/private.py with more than a name."""
+    out = run(
+        """
+        import jax, jax.util
+        import jax.numpy as jnp
+        from jax._src.numpy.util import promote_dtypes_complex
+        from jax._src.public_test_util import check_close
+        from jax._src.scipy.special import gammaln
+        from jax._src.sharding_impls import canonicalize_sharding
+        from jax._src.tree_util import _registry
+        from jax._src.typing import DType, SupportsDType
+        from jax.experimental import pallas as pl
+        from jax.experimental.pallas import triton
+
+        to_iter, from_iter = _registry[dict].to_iter, _registry[dict].from_iter
+        children, data = to_iter({"a": 1, "b": [2, 3]})
+        print(children, from_iter(data, [x * 2 for x in children]), data == to_iter({"a": 0, "b": 1})[1])
+        print(len(set(_registry)) == len(_registry))
+        print(promote_dtypes_complex(jnp.ones(2), 1)[1], canonicalize_sharding(jax.typeof(jnp.ones(2)).sharding, "f"))
+
+        @jax.util.wraps(jnp.sin, namestr="my_{fun}", docstr="Mine: {doc}")
+        def f(x): return x
+
+        print(f.__name__, f.__doc__[:6], "jax_enable_x64" in jax.config.values)
+        variable = jax.core.gensym()(jax.typeof(1.0))
+        eqn = jax.core.new_jaxpr_eqn([variable], [variable], jax.lax.sin_p, {"accuracy": None}, jax.core.no_effects)
+        print(eqn.primitive, isinstance(eqn.effects, jax.core.Effects), jax.typeof(1).at_least_vspace().dtype)
+        check_close([jnp.ones(2)], [jnp.ones(2) + 1e-4], atol={"float32": 1e-3}, rtol=0.0)
+        try:
+            check_close(jnp.ones(2), jnp.ones(2) + 1e-4)
+        except AssertionError:
+            print("not close")
+        try:
+            pl.pallas_call(f, out_shape=1)
+        except NotImplementedError as error:
+            print(error)
+        """,
+        tmp_path=tmp_path,
+    )
+    assert out.splitlines() == [
+        "[1, [2, 3]] {'a': 2, 'b': [2, 3, 2, 3]} True", "True", "(1+0j) None", "my_sin Mine:  True",
+        "sin True [('float0', 'V')]", "not close",
+        "pallas_call: xpr compiles no kernels in Pallas. Use the library's own function without them, if it has one, "
+        "or call a compiled kernel by xpr.ffi.ffi_call.",
+    ]  # fmt: skip
+
+
 def test_arrays_in_64_bits_become_32_bits_without_a_word(tmp_path):
     out = run(
         """

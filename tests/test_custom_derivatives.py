@@ -190,6 +190,20 @@ def test_functions_without_rules_and_keyword_only_arguments():
         TypeError, match=r"by position\.\nThe following .* resolved to positions: n\. They can .* only: make"
     ):
         keyword(1.0, n=2)
+    default = xpr.custom_jvp(lambda x, *, n=2: n * x)
+    default.defjvp(lambda p, t: (2 * p[0], 2 * t[0]))
+    assert xpr.grad(default)(1.0) == 2.0
+
+
+def test_a_keyword_argument_after_parameters_that_have_none():
+    for kind in (xpr.custom_jvp, xpr.custom_vjp):
+        scaled = kind(lambda x, y=2.0, z=3.0: x * y + z)
+        if kind is xpr.custom_jvp:
+            scaled.defjvp(lambda p, t: (p[0] * p[1] + p[2], 5 * t[0]))
+        else:
+            scaled.defvjp(lambda x, y, z: (x * y + z, None), lambda _, ct: (5 * ct, None, None))
+        assert scaled(1.0, z=4.0) == 6.0
+        assert xpr.grad(partial(scaled, z=4.0))(1.0) == 5.0
 
 
 # -- What rules are given

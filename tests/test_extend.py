@@ -162,6 +162,21 @@ def test_parameters_of_equal_value_and_other_type_or_sign_differ():
     assert float(sign_p.bind(1.0, by=-0.0)) == -1
 
 
+def test_rules_that_are_methods_of_a_subclass():
+    class Tag(Primitive):
+        multiple_results = True
+
+        def impl(self, *args, kept):
+            return args[:kept]
+
+        def abstract_eval(self, *avals, kept):
+            return avals[:kept], frozenset()
+
+    tag_p = Tag("tag")
+    assert [float(x) for x in tag_p.bind(1.0, 2.0, 3.0, kept=2)] == [1.0, 2.0]
+    assert len(xpr.make_jaxpr(lambda x: tag_p.bind(x, x, kept=1))(1.0).out_avals) == 1
+
+
 def test_the_evaluation_as_it_was_defined():
     p = Primitive("with_impl")
     assert p.impl == p.bind

@@ -879,6 +879,47 @@ def test_calls_of_compiled_programs_are_known_by_their_types():
     assert not donating.known.direct
 
 
+def test_calls_with_nodes_of_any_class_are_known_by_their_types():
+    """Namedtuples and registered classes; what compares nodes may raise, and is then explained by the general path."""
+
+    class Data:
+        def __eq__(self, other):
+            if self is not other:
+                raise ZeroDivisionError("no comparison")
+            return True
+
+        __hash__ = object.__hash__
+
+    class Pair(NamedTuple):
+        x: Any
+        y: Any
+
+    Node = type("Node", (), {})
+
+    def node(x, data):
+        made = Node()
+        made.x, made.data = x, data
+        return made
+
+    xpr.tree_util.register_pytree_node(Node, lambda n: ((n.x,), n.data), lambda data, xs: node(xs[0], data))
+    data, x = Data(), jnp.ones(3)
+    double = xpr.jit(lambda pair: Pair(pair.x * 2, node(pair.y.x + 1, pair.y.data)))
+    for i in range(3):
+        result = double(Pair(x + i, node(np.full((), i, np.float32), data)))
+        np.testing.assert_array_equal(result.x, np.full(3, 2 + 2 * i))
+        assert type(result.y) is Node and result.y.data is data and float(result.y.x) == i + 1
+    assert len(double.known.in_nodes) == 1 and not double.known.in_trees
+    assert float(double(Pair(2.5, node(0, data))).x) == 5.0
+    assert xpr.vmap(double)(Pair(x, node(x, data))).x.shape == (3,)
+    compiled = double.lower(Pair(x, node(x, data))).compile()
+    assert [float(compiled(Pair(x, node(x, data))).y.x[0]) for _ in range(2)] == [2.0, 2.0]
+    assert compiled.known.in_nodes
+    Data.__hash__ = lambda self: 0
+    with pytest.raises(ValueError, match="checking equality of metadata fields of pytree arguments"):
+        for each in (Data(), Data()):
+            double(Pair(x, node(x, each)))
+
+
 class TestRefusedFunctions:
     @pytest.mark.parametrize("transform", [xpr.jit, xpr.grad, xpr.vmap, xpr.pmap, xpr.checkpoint, xpr.make_jaxpr])
     def test_generators_and_staticmethods(self, transform):

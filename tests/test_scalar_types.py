@@ -122,6 +122,16 @@ def test_types_of_scalars_without_a_peer():
     assert xpr.grad(jnp.sin, holomorphic=True)(1j).weak_type
 
 
+def test_limits_are_of_the_dtype_that_is_named():
+    def limits(library: Any) -> list[Any]:
+        jnp = library.numpy
+        floats = [float, "float64", np.ones(2), jnp.ones(2), jnp.float16, np.float32(1)]
+        integers = [int, np.arange(2), jnp.arange(2), 3, np.int8(3)]
+        return [jnp.finfo(x).bits for x in floats] + [jnp.iinfo(x).bits for x in integers]
+
+    agree(limits)
+
+
 def test_dtypes_of_types_and_names():
     kinds = (np.float32, ml_dtypes.bfloat16, jnp.bfloat16, np.dtype("int8"), "int8", float, 1.0, np.ones(2, np.float16))
     names = "float32", "bfloat16", "bfloat16", "int8", "int8", "float32", "float32", "float16"

@@ -855,6 +855,8 @@ def test_the_registry_is_of_the_same_functions():
     registry = tree_util.default_registry
     assert registry.flatten([1, 2]) == tree.flatten([1, 2]) and registry.is_node(list)
     assert registry.flatten_one_level([1, [2]]) == tree_util.flatten_one_level([1, [2]])
+    assert registry.flatten_one_level_with_keys({"a": 1}) == tree_util.flatten_one_level_with_keys({"a": 1})
+    assert registry.flatten_one_level(3) is None and registry.flatten_one_level_with_keys(3) is None
 
 
 @pytest.mark.parametrize("returned", ["hello", (1, 2, 3, 4), (7, 7)])

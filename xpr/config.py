@@ -263,6 +263,16 @@ class Config:
         short = name.removeprefix("jax_")
         return _TAKEN[short] if short in _TAKEN else getattr(settings, self._known(name))
 
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values of all settings in this thread, each under JAX's spelling of its name.
+
+        >>> import xpr
+        >>> xpr.config.values["jax_enable_x64"]
+        False
+        """
+        return {f"jax_{name}": self.read(name) for name in (*Settings.names(), *_TAKEN)}
+
     def config_with_absl(self) -> None:
         """Sets settings from the command line, as `parse_flags_with_absl` does."""
         self.parse_flags_with_absl()

@@ -254,23 +254,32 @@ def complex_of(dtype: np.dtype) -> np.dtype:
 
 
 def finfo(dtype: Any) -> Any:
-    """The limits of a float dtype, as `np.finfo` gives them, also of bfloat16 and float8.
+    """The limits of a float dtype, or of that of an array, as `np.finfo` gives them, also of bfloat16 and float8.
+
+    Wide dtypes are not narrowed: those of `float` are those of float64.
 
     >>> import xpr.numpy as jnp
-    >>> jnp.finfo("float16").bits
-    16
+    >>> jnp.finfo("float16").bits, jnp.finfo(jnp.ones(3)).bits, jnp.finfo(float).bits
+    (16, 32, 64)
     """
-    return ml_dtypes.finfo(canonical(dtype))
+    return ml_dtypes.finfo(_unchanged(dtype))
 
 
 def iinfo(int_type: Any) -> Any:
-    """The limits of an integer dtype, as `np.iinfo` gives them, also of int4.
+    """The limits of an integer dtype, or of that of an array or a number, as `np.iinfo` gives them, also of int4.
+
+    Wide dtypes are not narrowed: those of `int` are those of int64.
 
     >>> import xpr.numpy as jnp
-    >>> jnp.iinfo("int8").max
-    127
+    >>> jnp.iinfo("int8").max, jnp.iinfo(jnp.arange(3)).bits, jnp.iinfo(int).bits
+    (127, 32, 64)
     """
-    return ml_dtypes.iinfo(canonical(int_type))
+    return ml_dtypes.iinfo(np.dtype(int) if type(int_type) is int else _unchanged(int_type))
+
+
+def _unchanged(dtype: Any) -> np.dtype:
+    """The dtype that is named, or that of an array, in all of its bits."""
+    return np.dtype(dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype))
 
 
 def itemsize_bits(dtype: Any) -> int:

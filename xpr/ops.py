@@ -28,10 +28,10 @@ def _segments(
     data, segment_ids = jnp.asarray(data), jnp.asarray(segment_ids)
     if segment_ids.dtype not in dtypes.INTEGERS:
         raise TypeError(f"segment_{name}: the numbers of segments are integers, not {segment_ids.aval.str_short()}.")
-    if segment_ids.ndim == 1 and data.shape[:1] != segment_ids.shape:
+    if segment_ids.ndim == 1 and data.shape[:1] not in ((), (1,), segment_ids.shape):
         raise ValueError(
-            f"segment_{name}: each row of the data has a segment, and the data is {data.aval.str_short()}, the numbers "
-            f"{segment_ids.aval.str_short()}."
+            f"segment_{name}: each row of the data has a segment, or there is one row for all of them, and the data is "
+            f"{data.aval.str_short()}, the numbers {segment_ids.aval.str_short()}."
         )
     if num_segments is None:
         if isinstance(segment_ids, Tracer) and segment_ids.concrete() is None:
@@ -76,7 +76,7 @@ def segment_sum(
     """The sum of the rows of each segment.
 
     Args:
-      data: an array of rows.
+      data: an array of rows; a single row, or a number, is that of all ids.
       segment_ids: integers, the segment of each row; rows of segments that don't exist are left out.
       num_segments: the number of segments, needed where `segment_ids` is traced; None for the greatest id plus 1.
       indices_are_sorted: a promise that `segment_ids` are sorted.
@@ -116,7 +116,7 @@ def segment_prod(
     """The product of the rows of each segment; 1 for a segment without rows.
 
     Args:
-      data: an array of rows.
+      data: an array of rows; a single row, or a number, is that of all ids.
       segment_ids: integers, the segment of each row; rows of segments that don't exist are left out.
       num_segments: the number of segments, needed where `segment_ids` is traced; None for the greatest id plus 1.
       indices_are_sorted: a promise that `segment_ids` are sorted.
@@ -156,7 +156,7 @@ def segment_max(
     """The maximum of the rows of each segment, elementwise; the dtype's least number for a segment without rows.
 
     Args:
-      data: an array of rows.
+      data: an array of rows; a single row, or a number, is that of all ids.
       segment_ids: integers, the segment of each row; rows of segments that don't exist are left out.
       num_segments: the number of segments, needed where `segment_ids` is traced; None for the greatest id plus 1.
       indices_are_sorted: a promise that `segment_ids` are sorted.
@@ -198,7 +198,7 @@ def segment_min(
     """The minimum of the rows of each segment, elementwise; the dtype's greatest number for a segment without rows.
 
     Args:
-      data: an array of rows.
+      data: an array of rows; a single row, or a number, is that of all ids.
       segment_ids: integers, the segment of each row; rows of segments that don't exist are left out.
       num_segments: the number of segments, needed where `segment_ids` is traced; None for the greatest id plus 1.
       indices_are_sorted: a promise that `segment_ids` are sorted.

@@ -30,6 +30,7 @@ from xpr.tree_nodes import (
     Partial,
     SequenceKey,
     keystr,
+    open_tree,
     register_dataclass,
     register_pytree_node,
     register_pytree_node_class,
@@ -164,11 +165,19 @@ class _Registry:
 
     flatten = staticmethod(tree_flatten)
     flatten_with_path = staticmethod(tree_flatten_with_path)
-    flatten_one_level = staticmethod(flatten_one_level)
-    flatten_one_level_with_keys = staticmethod(flatten_one_level_with_keys)
     is_node = staticmethod(is_tree_node)
     register_node = staticmethod(register_pytree_node)
     register_dataclass_node = staticmethod(register_dataclass)
+
+    @staticmethod
+    def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any] | None:
+        """The children of a node and its static data; None for a leaf."""
+        return None if open_tree(tree) is None else flatten_one_level(tree)
+
+    @staticmethod
+    def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any] | None:
+        """The children of a node, each with its key, and its static data; None for a leaf."""
+        return None if open_tree(tree) is None else flatten_one_level_with_keys(tree)
 
 
 default_registry = _Registry()

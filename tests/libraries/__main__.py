@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 FOLDER = Path(__file__).parent
 EXPECTED = FOLDER / "results.json"
 ONE = "import sys; from tests.libraries.__main__ import run_one; run_one(*sys.argv[1:])"
-DISTRIBUTIONS = {"flax_linen": "flax", "flax_nnx": "flax", "haiku": "dm-haiku"}
+DISTRIBUTIONS = {"flax_linen": "flax", "flax_nnx": "flax", "haiku": "dm-haiku", "ott": "ott-jax"}
 
 
 def names():

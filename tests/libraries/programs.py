@@ -221,3 +221,123 @@ def brax():
     for _ in range(3):
         state = jax.jit(env.step)(state, jnp.ones(env.action_size) * 0.5)
     return state.obs, state.reward
+
+
+def tinygp():
+    import tinygp
+
+    x = jnp.linspace(0.0, 10.0, 20)
+
+    def process(scale):
+        return tinygp.GaussianProcess(tinygp.kernels.Matern32(scale), x, diag=0.1)
+
+    loss = lambda scale: -process(scale).log_probability(jnp.sin(x))
+    return jax.jit(jax.value_and_grad(loss))(1.5), process(1.5).condition(jnp.sin(x), x[:3] + 0.1).gp.loc
+
+
+def jraph():
+    import jraph
+
+    graph = jraph.GraphsTuple(
+        nodes=jnp.arange(12.0).reshape(4, 3) / 12, edges=jnp.ones((5, 3)), globals=jnp.ones((2, 1)),
+        senders=jnp.array([0, 1, 2, 3, 0]), receivers=jnp.array([1, 2, 3, 0, 2]),
+        n_node=jnp.array([2, 2]), n_edge=jnp.array([2, 3]),
+    )  # fmt: skip
+    step = jraph.GraphNetwork(
+        update_edge_fn=lambda edges, sent, received, g: edges + sent * received,
+        update_node_fn=lambda nodes, sent, received, g: jnp.tanh(nodes + sent - received),
+        update_global_fn=lambda nodes, edges, g: g + nodes.sum(-1, keepdims=True),
+    )
+    return jax.jit(step)(graph), jraph.GraphConvolution(lambda nodes: nodes / 2, add_self_edges=True)(graph).nodes
+
+
+def rlax():
+    import rlax
+
+    rewards, values = jnp.arange(4.0), jnp.array([0.5, -1.0, 2.0, 0.25])
+    q = jax.random.normal(jax.random.PRNGKey(0), (4, 3))
+    error = jax.vmap(lambda q, action, reward, target: rlax.q_learning(q, action, reward, 0.9, target))
+    loss = lambda q: rlax.policy_gradient_loss(q, jnp.array([0, 1, 2, 0]), rewards, jnp.ones(4))
+    returns = rlax.lambda_returns(rewards, jnp.full(4, 0.9), values, 0.8)
+    return error(q, jnp.array([0, 1, 2, 0]), rewards, 2 * q), jax.grad(loss)(q), returns
+
+
+def evosax():
+    from evosax.algorithms import CMA_ES
+
+    strategy, key = CMA_ES(population_size=8, solution=jnp.zeros(3)), jax.random.key(0)
+    params = strategy.default_params
+    state = strategy.init(key, jnp.full(3, 2.0), params)
+    for i in range(3):
+        population, state = strategy.ask(jax.random.fold_in(key, i), state, params)
+        state, _ = strategy.tell(key, population, jnp.sum(population**2, -1), state, params)
+    return state.best_fitness, state.mean
+
+
+def ott():
+    from ott.geometry import pointcloud
+    from ott.problems.linear import linear_problem
+    from ott.solvers.linear import sinkhorn
+
+    def cost(x, y):
+        problem = linear_problem.LinearProblem(pointcloud.PointCloud(x, y, epsilon=0.1))
+        return sinkhorn.Sinkhorn()(problem).reg_ot_cost
+
+    x = jax.random.normal(jax.random.PRNGKey(0), (6, 2))
+    return jax.jit(jax.value_and_grad(cost))(x, x[:4] + 1)
+
+
+def jaxlie():
+    import jaxlie
+
+    target = jaxlie.SE3.exp(jnp.array([0.1, 0.2, 0.3, 0.5, -0.2, 0.1]))
+
+    @jax.jit
+    def step(pose):
+        loss = lambda pose: jnp.sum((pose.inverse() @ target).log() ** 2)
+        return jaxlie.manifold.rplus(pose, -0.1 * jaxlie.manifold.grad(loss)(pose))
+
+    pose = jaxlie.SE3.identity()
+    for _ in range(5):
+        pose = step(pose)
+    return pose.wxyz_xyz
+
+
+def distreqx():
+    import equinox as eqx
+    from distreqx import bijectors, distributions
+
+    normal = distributions.Independent(distributions.Normal(jnp.zeros(3), jnp.ones(3)))
+    squashed = distributions.Transformed(normal, bijectors.Block(bijectors.Tanh(), 1))
+    return eqx.filter_jit(squashed.sample_and_log_prob)(jax.random.key(0))
+
+
+def mctx():
+    import mctx
+
+    def model(params, key, action, place):
+        place = place + 0.3 * action
+        logits = jnp.stack([place, -place], -1)
+        step = mctx.RecurrentFnOutput(
+            reward=jnp.sin(place), discount=jnp.full_like(place, 0.9), prior_logits=logits, value=jnp.cos(place)
+        )
+        return step, place
+
+    root = mctx.RootFnOutput(prior_logits=jnp.zeros((2, 2)), value=jnp.zeros(2), embedding=jnp.array([0.0, 1.0]))
+    policy = mctx.gumbel_muzero_policy((), jax.random.PRNGKey(0), root, model, num_simulations=8)
+    return policy.action, policy.action_weights
+
+
+def dm_pix():
+    import dm_pix as pix
+
+    image = jax.random.uniform(jax.random.PRNGKey(0), (5, 5, 3))
+    change = lambda image: (pix.adjust_hue(image, 0.1), pix.gaussian_blur(image, 1.0, 5), pix.rotate(image, 0.3))
+    return jax.jit(change)(image), pix.random_crop(jax.random.PRNGKey(1), image, (2, 2, 3))
+
+
+def coordax():
+    import coordax as cx
+
+    x = cx.wrap(jnp.arange(12.0).reshape(3, 4), "x", "y")
+    return jax.jit(lambda x: cx.cmap(lambda v: v - v.mean())(x.untag("y")).tag("y"))(x).data

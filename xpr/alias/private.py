@@ -6,10 +6,10 @@ name, and those below. A name is removed when no library uses it any more.
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
-from collections import ChainMap, OrderedDict, defaultdict
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -29,6 +29,7 @@ from xpr.core.interpreter import Tracer, context
 from xpr.core.jaxpr import Atom
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import excluded, is_internal
+from xpr.dtypes import INEXACT, complex_of
 from xpr.errors import TypePromotionError
 from xpr.extend import core as extend_core
 from xpr.extend.core import valid_jaxtype
@@ -38,7 +39,7 @@ from xpr.interpreters import xla
 from xpr.numpy import promotion
 from xpr.numpy.refs import new_ref
 from xpr.testing import check_grads
-from xpr.tree_nodes import registered
+from xpr.tree_nodes import open_tree, registered
 
 VERSION = "0.10.2"  # of JAX, whose names and semantics xpr has
 
@@ -67,12 +68,69 @@ class ExtendedDType:
     """A dtype that NumPy can't have."""
 
 
+class _NodeClasses(Mapping[type, Any]):
+    """The classes of pytree nodes, each with JAX's functions of one level."""
+
+    _of_python = (tuple, list, dict, OrderedDict, defaultdict, type(None))
+    _level = SimpleNamespace(
+        to_iter=lambda node: (level := open_tree(node)) and (level.children, level.shape),
+        from_iter=lambda shape, children: shape.unflatten(children),
+    )
+
+    def __getitem__(self, node_type: type) -> Any:
+        if node_type in registered or node_type in self._of_python:
+            return self._level
+        raise KeyError(node_type)
+
+    def __iter__(self) -> Iterator[type]:
+        return iter((*registered, *self._of_python))
+
+    def __len__(self) -> int:
+        return len(registered) + len(self._of_python)
+
+
 def _include_frame(frame: Any) -> bool:
     return not is_internal(frame.f_code.co_filename) and not frame.f_code.co_filename.startswith(tuple(excluded))
 
 
 def _no_compile(*_: Any, **__: Any) -> None:
     raise NotImplementedError("xpr compiles by functions of its own: chex.restrict_backends has no effect on them.")
+
+
+def _no_kernels(*_: Any, **__: Any) -> None:
+    raise NotImplementedError(
+        "pallas_call: xpr compiles no kernels in Pallas. Use the library's own function without them, if it has one, "
+        "or call a compiled kernel by xpr.ffi.ffi_call."
+    )
+
+
+def _named_after(wrapped: Callable[..., Any], namestr: str = "{fun}", docstr: str = "{doc}") -> Callable[..., Any]:
+    def named(fun: Callable[..., Any]) -> Callable[..., Any]:
+        name = functools.update_wrapper(fun, wrapped).__name__
+        fun.__name__, fun.__doc__ = namestr.format(fun=name), docstr.format(fun=name, doc=wrapped.__doc__ or "")
+        return fun
+
+    return named
+
+
+def _check_close(xs: Any, ys: Any, atol: Any = None, rtol: Any = None, err_msg: str = "") -> None:
+    def check(x: Any, y: Any) -> None:
+        x, y = np.asarray(x), np.asarray(y)
+        default = 10 * float(xpr.numpy.finfo(x.dtype).eps) if x.dtype in INEXACT else 0.0
+        of_dtype = [each.get(str(x.dtype), default) if isinstance(each, Mapping) else each for each in (atol, rtol)]
+        used = [default if each is None else each for each in of_dtype]
+        np.testing.assert_allclose(x, y, atol=used[0], rtol=used[1], err_msg=err_msg)
+
+    xpr.tree.map(check, xs, ys)
+
+
+def _sharding_with_axes(sharding: Any, *_: Any, **__: Any) -> Any:
+    return None if sharding is None or sharding.mesh.empty else sharding
+
+
+def _promoted_to_complex(*args: Any) -> list[Any]:
+    dtype = complex_of(xpr.numpy.result_type(*args))
+    return [xpr.numpy.asarray(x, dtype) for x in args]
 
 
 # Used by: equinox, flax, jaxtyping (register_exclusion), haiku, chex (api_boundary)
@@ -91,13 +149,13 @@ core = SimpleNamespace(AbstractValue=ShapedArray, Trace=Trace, Tracer=Tracer, tr
 # Names of jax.extend.core that JAX 0.10 still has in jax.core
 OF_EXTEND_CORE = (
     "DropVar", "JaxprTypeError", "check_jaxpr", "concrete_or_error", "find_top_trace", "gensym",
-    "get_opaque_trace_state", "jaxprs_in_params",
+    "get_opaque_trace_state", "jaxprs_in_params", "new_jaxpr_eqn", "no_effects",
 )  # fmt: skip
-# tensorflow-probability adds a type of its own; lineax, haiku and orbax use the others
+# tensorflow-probability adds a type of its own; lineax, haiku, orbax and kfac-jax use the others
 public_core = SimpleNamespace(
     pytype_aval_mappings=xla.pytype_aval_mappings, AbstractValue=ShapedArray, Atom=Atom, valid_jaxtype=valid_jaxtype,
     ensure_compile_time_eval=xpr.ensure_compile_time_eval, CallPrimitive=extend_core.CallPrimitive,
-    DebugInfo=DebugInfo, Effect=extend_core.Effect, ParamDict=dict, Value=Any,
+    DebugInfo=DebugInfo, Effect=extend_core.Effect, Effects=frozenset, ParamDict=dict, Value=Any,
     **{name: getattr(extend_core, name) for name in OF_EXTEND_CORE},
 )  # fmt: skip
 # e3nn-jax finds the arguments that it counts
@@ -105,8 +163,10 @@ api = SimpleNamespace(_infer_argnums_and_argnames=infer_argnums_and_argnames)
 # flax.nnx checks whether a type is that of a mutable array
 state_types = SimpleNamespace(AbstractRef=AbstractRef)
 experimental = SimpleNamespace(MutableArray=Ref, mutable_array=new_ref)
-# equinox.nn catches it
-dtypes = SimpleNamespace(TypePromotionError=TypePromotionError, ExtendedDType=ExtendedDType, DType=np.dtype)
+# equinox.nn catches an error; tinygp computes with a complex dtype
+dtypes = SimpleNamespace(
+    TypePromotionError=TypePromotionError, ExtendedDType=ExtendedDType, DType=np.dtype, to_complex_dtype=complex_of
+)
 # quax, equinox: scalars with a dtype
 literals = SimpleNamespace(
     TypedInt=TypedScalar, TypedFloat=TypedScalar, TypedComplex=TypedScalar, TypedNdArray=TypedScalar,
@@ -119,15 +179,24 @@ xla_bridge = SimpleNamespace(_backends=clients)
 # equinox writes scalars of bfloat16
 scalar_types = SimpleNamespace(bfloat16=ml_dtypes.bfloat16, result_type=xpr.numpy.result_type)
 # chex tests functions so curved that differences must be taken with JAX's step
-test_util = SimpleNamespace(check_grads=partial(check_grads, eps=1e-4))
+test_util = SimpleNamespace(check_grads=functools.partial(check_grads, eps=1e-4))
+# tinygp's tests
+public_test_util = SimpleNamespace(check_close=_check_close)
 version = SimpleNamespace(__version__=VERSION, __version_info__=tuple(map(int, VERSION.split("."))))
 lib = SimpleNamespace(__version__=importlib.metadata.version("jaxlib"))
-# flax.nnx looks up classes that are pytrees
-tree_util = SimpleNamespace(
-    _registry=ChainMap(registered, dict.fromkeys((tuple, list, dict, OrderedDict, defaultdict, type(None))))
-)
-# quax interprets calls
-pjit = SimpleNamespace(jit_p=xla_call_p)
+# flax.nnx looks up classes that are pytrees, jaxlie maps one level of them
+tree_util = SimpleNamespace(_registry=_NodeClasses())
+# rax, which JAX had until 0.8
+util = SimpleNamespace(wraps=_named_after)
+# quax interprets calls, jaxns maps over batches of arrays whose mesh may have Explicit axes
+pjit = SimpleNamespace(jit_p=xla_call_p, auto_axes=xpr.sharding.auto_axes)
+sharding_impls = SimpleNamespace(canonicalize_sharding=_sharding_with_axes)
+# jaxns
+typing = SimpleNamespace(DType=np.dtype, DimSize=Any, Shape=Sequence[Any])
+# s2fft
+numpy_util = SimpleNamespace(promote_dtypes_complex=_promoted_to_complex)
+# jax-md: kernels for GPUs, beside functions that do the same without them
+pallas = SimpleNamespace(pallas_call=_no_kernels)
 config = SimpleNamespace(config=xpr.config)
 
 # orbax: the devices of a sharding in this process, in order
@@ -155,9 +224,12 @@ MODULES: dict[str, list[Any]] = {
     "jax.experimental": ["xpr.experimental", experimental],
     "jax.dtypes": [scalar_types, "xpr.dtypes"],
     "jax.lib": [lib],
+    "jax.util": [util, "xpr.api_util"],
     "jax.version": [version],
     "jax.core": ["xpr.core", public_core],
     "jax.experimental.checkify": ["xpr.checkify"],
+    "jax.experimental.pallas": [pallas],
+    "jax.experimental.pallas.triton": [],
     "jax.test_util": [test_util, "xpr.testing"],
     "jax._src": [],
     "jax._src.ad_util": [ad_util, "xpr.interpreters.ad"],
@@ -181,10 +253,17 @@ MODULES: dict[str, list[Any]] = {
     "jax._src.interpreters.partial_eval": ["xpr.interpreters.partial_eval"],
     "jax._src.interpreters.pxla": ["xpr.interpreters.pxla"],
     "jax._src.literals": [literals],
+    "jax._src.numpy": [],
+    "jax._src.numpy.util": [numpy_util],
     "jax._src.pjit": [pjit],
+    "jax._src.public_test_util": [public_test_util],
+    "jax._src.scipy": ["xpr.scipy"],
+    "jax._src.scipy.special": ["xpr.scipy.special"],
+    "jax._src.sharding_impls": [sharding_impls],
     "jax._src.source_info_util": ["xpr.extend.source_info_util"],
     "jax._src.state": [],
     "jax._src.state.types": [state_types],
+    "jax._src.typing": [typing, "xpr.typing"],
     "jax._src.traceback_util": [traceback_util],
     "jax._src.tree_util": [tree_util, "xpr.tree_util"],
     "jax._src.util": ["xpr.api_util"],

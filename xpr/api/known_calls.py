@@ -63,21 +63,23 @@ class KnownCalls:
 
     Leaves are arrays, and plain values of NumPy and Python (`plain_type`). `direct` is for positional arguments that
     are all leaves: the key is what changes tracing, and of each leaf its type, followed by its device or sharding if it
-    is a committed array, and by its class if it is a plain value. `in_trees` is for other containers, whose structure
-    is part of the key.
+    is a committed array, and by its class if it is a plain value. `in_trees` is for other plain containers, whose
+    structure is part of the key, `in_nodes` for all others: namedtuples, and nodes of registered classes.
     """
 
-    __slots__ = ("direct", "in_trees", "offered")
+    __slots__ = ("direct", "in_nodes", "in_trees", "offered")
 
     def __init__(self) -> None:
         self.direct: dict[tuple[Any, ...], KnownProgram] = {}
         self.in_trees: dict[tuple[Any, ...], KnownProgram] = {}
+        self.in_nodes: dict[tuple[Any, ...], KnownProgram] = {}
         self.offered: set[Any] = set()  # the kinds of calls that `remember` got
 
     def clear(self) -> None:
         """Forgets all."""
         self.direct.clear()
         self.in_trees.clear()
+        self.in_nodes.clear()
         self.offered.clear()
 
     def remember(
@@ -133,6 +135,8 @@ class KnownCalls:
         flat = _flatten((args, kwargs))
         if flat is not None and len(flat[0]) == len(leaves) and all(map(operator.is_, flat[0], leaves)):
             self.in_trees[settings.trace_key, flat[1], *key] = known
+        else:
+            self.in_nodes[settings.trace_key, call.in_tree.spec, *key] = known
 
 
 def _call_in(table: dict[tuple[Any, ...], KnownProgram], first: tuple[Any, ...], leaves: Sequence[Any]) -> Any:
@@ -219,6 +223,15 @@ def _call_known(known: KnownCalls, args: tuple[Any, ...], kwargs: dict[str, Any]
         return NotImplemented
     leaves, structure = flat
     return _call_in(known.in_trees, (settings.trace_key, structure), leaves)
+
+
+def call_with_nodes(known: KnownCalls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """The results of a call with other containers than plain ones, if its program is known; else NotImplemented."""
+    try:
+        leaves, in_tree = tree.flatten((args, kwargs))
+        return _call_in(known.in_nodes, (settings.trace_key, in_tree.spec), leaves)
+    except Exception:  # of a class's own functions, or a value that doesn't fit: the general path says what is wrong
+        return NotImplemented
 
 
 def _fastest() -> tuple[Callable[[KnownCalls, tuple[Any, ...], dict[str, Any]], Any], Callable[[Any], Any]]:

@@ -270,6 +270,8 @@ class ShapedArray:
             return self
         return ShapedArray(self.shape, float0, False)
 
+    at_least_vspace = to_tangent_aval
+
     @property
     def dual(self) -> ShapedArray:
         """The type of cotangents of tangents of this type: unreduced where it is reduced, and the other way round."""

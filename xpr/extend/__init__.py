@@ -28,6 +28,7 @@ The page "Writing interpreters" has three, complete.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import MethodType
 from typing import Any
 
 import numpy as np
@@ -65,7 +66,8 @@ class Primitive(_CorePrimitive, metaclass=_AnyPrimitive):
 
     Args:
       name: as jaxprs print it.
-      multiple_results: whether it returns a list of results rather than one.
+      multiple_results: whether it returns a list of results rather than one; a subclass may say so instead, by a class
+        attribute. Methods `impl` and `abstract_eval` of a subclass, which returns types and effects, are its rules.
       fusion: how XLA fuses it, if it is elementwise: "cheap" (a few instructions for each element) or "expensive".
 
     >>> import xpr, xpr.numpy as jnp
@@ -94,12 +96,18 @@ class Primitive(_CorePrimitive, metaclass=_AnyPrimitive):
             jvp=missing("def_jvp"),
             transpose=missing("def_transpose"),
             batch=missing("def_batching"),
-            multiple_results=multiple_results,
+            multiple_results=multiple_results or getattr(type(self), "multiple_results", False) is True,
             any_params=True,
             fusion=fusion,
         )
-        self.impl = self.bind
         register(self)
+        methods = type(self)
+        if methods.impl is Primitive.impl:
+            self.impl = self.bind
+        else:
+            self.def_impl(MethodType(methods.impl, self))
+        if hasattr(methods, "abstract_eval"):
+            self.def_abstract_eval(lambda *avals, **params: methods.abstract_eval(self, *avals, **params)[0])
 
     def _listed(self, out: Any) -> list[Any]:
         return list(out) if self.multiple_results else [out]

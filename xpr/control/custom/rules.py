@@ -265,14 +265,14 @@ class CustomFunction:
                 f"The input arguments to the {type(self).__name__}-decorated function {describe_function(self.fun)} "
                 f"don't fit its signature:\n{error}"
             ) from None
-        if bound.kwargs:
+        bound.apply_defaults()  # before its kwargs are read: those after a parameter without an argument are among them
+        if by_keyword := [name for name in bound.kwargs if name in kwargs]:
             raise TypeError(
                 f"The input arguments to the {type(self).__name__}-decorated function {describe_function(self.fun)} "
                 "don't fit its rule, which takes arguments by position.\nThe following keyword arguments could not be "
-                f"resolved to positions: {', '.join(bound.kwargs)}. They can be passed by keyword only: make them "
+                f"resolved to positions: {', '.join(by_keyword)}. They can be passed by keyword only: make them "
                 "positional, or let the function close over them."
             )
-        bound.apply_defaults()
         return bound.args
 
     def static_positions(self, count: int) -> list[int]:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from xpr.numpy.creation import asarray
 from xpr.numpy.indexing.read import read
 from xpr.numpy.indexing.update import update
 from xpr.numpy.indexing.update_operations import (
@@ -80,6 +81,7 @@ def _method(operation: Operation, doc: str) -> Callable[..., Any]:
         out_sharding: Any = None,
         wrap_negative_indices: bool = True,
     ) -> Any:
+        values = asarray(values) if isinstance(values, (list, tuple)) else values
         if out_sharding is None:
             return update(
                 self.array, self.index, values, operation, indices_are_sorted, unique_indices, mode,
