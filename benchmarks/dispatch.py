@@ -1,6 +1,7 @@
 """What a call of a compiled function costs before and after the program itself, which does next to nothing."""
 
 from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,19 @@ def dictionary(library: Library) -> Call:
     return partial(doubled, {"a": library.numpy.ones(8), "b": library.numpy.ones(8)})
 
 
+class State(NamedTuple):
+    """What an optimizer keeps, as libraries have it."""
+
+    count: Any
+    moments: Any
+
+
+def optimizer_step(library: Library) -> Call:
+    x = library.numpy.ones(8)
+    step = library.jit(lambda state, g: State(state.count + 1, {k: v + g for k, v in state.moments.items()}))
+    return partial(step, State(library.numpy.zeros(()), {"m": x, "v": x}), x)
+
+
 def pytree(library: Library) -> Call:
     """100 arrays in and out, as ten dictionaries of ten."""
     tree = [{f"leaf{i}": library.numpy.ones(8) for i in range(10)} for _ in range(10)]
@@ -32,5 +46,6 @@ CASES = [
     Case("a jitted call of one argument", warm(one_argument), target=1 / 1.6),
     Case("a jitted call of a NumPy array", warm(numpy_argument), target=1 / 1.6),
     Case("a jitted call of a dictionary of two leaves", warm(dictionary), target=1 / 1.6),
+    Case("a jitted call of an optimizer's state", warm(optimizer_step), target=1 / 1.6),
     Case("a jitted call of a pytree of 100 leaves", warm(pytree), target=1 / 1.25),
 ]

@@ -105,7 +105,7 @@ def test_lapack_leaves_the_number_of_threads_as_it_is():
 
 
 CALLS = """
-import gc, sys
+import collections, gc, sys
 import numpy as np, xpr, xpr.numpy as jnp
 from xpr.api import known_calls
 print(known_calls.call_known.__module__)
@@ -114,12 +114,14 @@ double = xpr.jit(lambda x: x + x)
 tree = xpr.jit(lambda d, y=0.0, *, k=None: {"a": d["a"] * 2 + y, "b": (d["b"] + c, [d["a"]], k)})
 large = xpr.jit(lambda x: (x @ x, x.sum()))
 put = xpr.device_put(x, xpr.devices()[0])
+State = collections.namedtuple("State", "count moments")
+step = xpr.jit(lambda state, g: State(state.count + 1, {k: v + g for k, v in state.moments.items()}))
 calls = [
     lambda i: double(x), lambda i: double(n + i), lambda i: double(3.0 + i), lambda i: double(i), lambda i: double(put),
     lambda i: double(True), lambda i: xpr.jit(lambda: 1.0)(), lambda i: large(jnp.ones((100, 100))),
     lambda i: tree({"b": x, "a": n + i}, 2.0), lambda i: tree({"a": x, "b": x}, k=None), lambda i: double(n[::2] + i),
     lambda i: tree({"a": i, "b": n}, y=x, k=[None, {}, (x,)]), lambda i: tree({"a": put, "b": 1}),
-    lambda i: tree({"b": x, "a": i}),
+    lambda i: tree({"b": x, "a": i}), lambda i: step(State(i, {"v": x, "m": n}), x),
 ]
 results = [[call(i) for i in range(4)] for call in calls]
 print(results)

@@ -9,11 +9,14 @@ enum { RUN, HANDLERS, IN_BACKGROUND, CONSTANTS, UNUSED, AVALS, DEVICES, UNFLATTE
 
 static PyTypeObject *array;                                /* the class of arrays, */
 static Py_ssize_t aval_at, host_at, buffer_at, device_at; /* and where its instances have their slots */
-static PyObject *settings, *plain_type, *put, *new_buffers, *keep_until_done;
-static PyObject *s_buffer, *s_consume_token, *s_consume_with_handlers, *s_direct, *s_in_trees, *s_is_ready, *s_trace_key;
+static PyObject *settings, *plain_type, *put, *new_buffers, *keep_until_done, *flatten_nodes;
+static PyObject *s_buffer, *s_consume_token, *s_consume_with_handlers, *s_direct, *s_fields, *s_in_nodes, *s_in_trees,
+    *s_is_ready, *s_trace_key;
 
+/* None, tuples, named ones among them, lists and dicts. */
 static int is_container(PyObject *x) {
-    return x == Py_None || PyTuple_CheckExact(x) || PyList_CheckExact(x) || PyDict_CheckExact(x);
+    if (x == Py_None || PyTuple_CheckExact(x) || PyList_CheckExact(x) || PyDict_CheckExact(x)) return 1;
+    return PyTuple_Check(x) && PyObject_HasAttr((PyObject *)Py_TYPE(x), s_fields);
 }
 
 /* Appends a container's type and size to the structure. */
@@ -243,7 +246,11 @@ static PyObject *call_in(PyObject *table, PyObject *structure, PyObject *leaves)
     int known = take_leaves(&operands, structure, leaves);
     if (known > 0) {
         program = Py_XNewRef(PyDict_GetItemWithError(table, operands.key));
-        known = program ? 1 : PyErr_Occurred() ? -1 : 0;
+        known = program ? 1 : 0;
+        if (PyErr_Occurred()) { /* in a class that compares its nodes: the general path explains it */
+            if (PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+            else known = -1;
+        }
     }
     if (known > 0) known = replace_plain(program, &operands, &written);
     if (known > 0) known = prepend_constants(program, &operands);
@@ -259,36 +266,43 @@ static PyObject *call_in(PyObject *table, PyObject *structure, PyObject *leaves)
     return results;
 }
 
-/* The same for arguments in containers. */
-static PyObject *call_in_trees(PyObject *known, PyObject *args, PyObject *kwargs) {
-    PyObject *table = PyObject_GetAttr(known, s_in_trees), *results = NULL;
+/* The same for arguments in containers, which the function flattens. */
+static PyObject *call_in_trees(
+    PyObject *known, PyObject *attribute, PyObject *(*flatten)(PyObject *, PyObject *), PyObject *args, PyObject *kwargs) {
+    PyObject *table = PyObject_GetAttr(known, attribute), *results = NULL;
     if (!table) return NULL;
     if (!PyDict_GET_SIZE(table)) results = Py_NewRef(Py_NotImplemented);
     else {
         PyObject *pair = PyTuple_Pack(2, args, kwargs);
-        PyObject *plain = pair ? flatten_plain(NULL, pair) : NULL;
-        if (plain == Py_None) results = Py_NewRef(Py_NotImplemented);
-        else if (plain) results = call_in(table, PyTuple_GET_ITEM(plain, 1), PyTuple_GET_ITEM(plain, 0));
+        PyObject *flat = pair ? flatten(NULL, pair) : NULL;
+        if (flat == Py_None) results = Py_NewRef(Py_NotImplemented);
+        else if (flat) results = call_in(table, PyTuple_GET_ITEM(flat, 1), PyTuple_GET_ITEM(flat, 0));
         Py_XDECREF(pair);
-        Py_XDECREF(plain);
+        Py_XDECREF(flat);
     }
     Py_DECREF(table);
     return results;
 }
 
+static PyObject *with_nodes(PyObject *module, PyObject *tree) {
+    return PyObject_CallOneArg(flatten_nodes, tree);
+}
+
 static PyObject *call_known(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-    PyObject *known, *args, *kwargs;
     if (count != 3) return PyErr_Format(PyExc_TypeError, "call_known takes 3 arguments, not %zd", count);
-    known = arguments[0], args = arguments[1], kwargs = arguments[2];
+    PyObject *known = arguments[0], *args = arguments[1], *kwargs = arguments[2], *results;
     if (!PyDict_GET_SIZE(kwargs)) {
         PyObject *direct = PyObject_GetAttr(known, s_direct);
         if (!direct) return NULL;
-        PyObject *results = call_in(direct, NULL, args);
+        results = call_in(direct, NULL, args);
         Py_DECREF(direct);
         if (results != Py_NotImplemented) return results;
         Py_DECREF(results);
     }
-    return call_in_trees(known, args, kwargs);
+    results = call_in_trees(known, s_in_trees, flatten_plain, args, kwargs);
+    if (results != Py_NotImplemented) return results;
+    Py_DECREF(results);
+    return call_in_trees(known, s_in_nodes, with_nodes, args, kwargs);
 }
 
 /* Where instances of a class have a slot; -1 with an exception where it has none of this name. */
@@ -304,8 +318,8 @@ static Py_ssize_t offset_of(PyObject *cls, const char *name) {
 
 static PyObject *bind(PyObject *module, PyObject *args) {
     PyObject *cls;
-    if (!PyArg_ParseTuple(args, "O!OOOOO", &PyType_Type, &cls, &settings, &plain_type, &put, &new_buffers,
-                          &keep_until_done))
+    if (!PyArg_ParseTuple(args, "O!OOOOOO", &PyType_Type, &cls, &settings, &plain_type, &put, &new_buffers,
+                          &keep_until_done, &flatten_nodes))
         return NULL;
     aval_at = offset_of(cls, "aval"), host_at = offset_of(cls, "_host");
     buffer_at = offset_of(cls, "_buffer"), device_at = offset_of(cls, "_device");
@@ -329,6 +343,8 @@ PyMODINIT_FUNC PyInit__known_calls(void) {
     s_consume_token = PyUnicode_InternFromString("consume_token");
     s_consume_with_handlers = PyUnicode_InternFromString("consume_with_handlers");
     s_direct = PyUnicode_InternFromString("direct");
+    s_fields = PyUnicode_InternFromString("_fields");
+    s_in_nodes = PyUnicode_InternFromString("in_nodes");
     s_in_trees = PyUnicode_InternFromString("in_trees");
     s_is_ready = PyUnicode_InternFromString("is_ready");
     s_trace_key = PyUnicode_InternFromString("trace_key");

@@ -3,7 +3,7 @@ from typing import Any
 
 def bind(
     array: type, settings: Any, plain_type: Callable[..., Any], put: Callable[..., Any],
-    new_buffers: Callable[..., Any], keep_until_done: Callable[..., Any], /,
+    new_buffers: Callable[..., Any], keep_until_done: Callable[..., Any], flatten_nodes: Callable[..., Any], /,
 ) -> None: ...  # fmt: skip
 def call_known(known: Any, args: tuple[Any, ...], kwargs: dict[str, Any], /) -> Any: ...
 def flatten_plain(tree: Any, /) -> tuple[list[Any], Any] | None: ...

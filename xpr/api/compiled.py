@@ -8,7 +8,7 @@ from os import PathLike
 from typing import Any
 
 from xpr import tree
-from xpr.api.known_calls import KnownCalls, call_known, call_with_nodes
+from xpr.api.known_calls import KnownCalls, call_known
 from xpr.api.ref_state import RefState
 from xpr.api.stage import Stage
 from xpr.artifacts.interface import Interface
@@ -117,8 +117,6 @@ class Compiled(Stage):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         results = call_known(self.known, args, kwargs)
-        if results is NotImplemented and self.known.in_nodes:
-            results = call_with_nodes(self.known, args, kwargs)
         if results is not NotImplemented:
             return results
         try:

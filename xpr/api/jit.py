@@ -19,7 +19,7 @@ from typing import Any
 from xpr import tree
 from xpr.api.compile_log import explain_miss, log_compile, timed
 from xpr.api.compiled import Compiled
-from xpr.api.known_calls import KnownCalls, call_known, call_with_nodes
+from xpr.api.known_calls import KnownCalls, call_known
 from xpr.api.options import by_number_and_name, check_options, names_of, split_options
 from xpr.api.stages import Layout, Lowered, Traced, match_donations
 from xpr.api.staging import ShapeDtypeStruct, shaped
@@ -212,8 +212,6 @@ class JitFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if context.trace.runs_known_calls:
             results = call_known(self.known, args, kwargs)
-            if results is NotImplemented and self.known.in_nodes:
-                results = call_with_nodes(self.known, args, kwargs)
             if results is not NotImplemented:
                 return results
         try:

@@ -64,7 +64,7 @@ class KnownCalls:
     Leaves are arrays, and plain values of NumPy and Python (`plain_type`). `direct` is for positional arguments that
     are all leaves: the key is what changes tracing, and of each leaf its type, followed by its device or sharding if it
     is a committed array, and by its class if it is a plain value. `in_trees` is for other plain containers, whose
-    structure is part of the key, `in_nodes` for all others: namedtuples, and nodes of registered classes.
+    structure is part of the key, `in_nodes` for nodes of registered classes.
     """
 
     __slots__ = ("direct", "in_nodes", "in_trees", "offered")
@@ -157,7 +157,10 @@ def _call_in(table: dict[tuple[Any, ...], KnownProgram], first: tuple[Any, ...],
         key += [aval, type(x)]
         plain_at.append((len(buffers), aval))
         buffers.append(x)
-    program = table.get(tuple(key))
+    try:
+        program = table.get(tuple(key))
+    except Exception:  # of a class that compares its nodes, which the general path explains
+        return NotImplemented
     if program is None:
         return NotImplemented
     run, handlers, in_background, constants, unused, avals, result_devices, unflatten_results = program
@@ -210,34 +213,35 @@ def _new_buffers(plain_at: Sequence[tuple[int, ShapedArray]]) -> list[Writable]:
     return writable_buffers([aval for _, aval in plain_at], devices.default_device())
 
 
+def _flatten_nodes(arguments: Any) -> tuple[list[Any], Any] | None:
+    """The leaves and the structure; None where a class's own functions raise, which the general path explains."""
+    try:
+        leaves, structure = tree.flatten(arguments)
+    except Exception:
+        return None
+    return leaves, structure.spec
+
+
 def _call_known(known: KnownCalls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The results of a call whose program is known; NotImplemented for other calls."""
     if not kwargs:
         results = _call_in(known.direct, (settings.trace_key,), args)
         if results is not NotImplemented:
             return results
-    if not known.in_trees:
-        return NotImplemented
-    flat = flatten_plain((args, kwargs))
-    if flat is None:
-        return NotImplemented
-    leaves, structure = flat
-    return _call_in(known.in_trees, (settings.trace_key, structure), leaves)
-
-
-def call_with_nodes(known: KnownCalls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The results of a call with other containers than plain ones, if its program is known; else NotImplemented."""
-    try:
-        leaves, in_tree = tree.flatten((args, kwargs))
-        return _call_in(known.in_nodes, (settings.trace_key, in_tree.spec), leaves)
-    except Exception:  # of a class's own functions, or a value that doesn't fit: the general path says what is wrong
-        return NotImplemented
+    for table, flatten in ((known.in_trees, flatten_plain), (known.in_nodes, _flatten_nodes)):
+        flat = flatten((args, kwargs)) if table else None
+        if flat is not None:
+            leaves, structure = flat
+            results = _call_in(table, (settings.trace_key, structure), leaves)
+            if results is not NotImplemented:
+                return results
+    return NotImplemented
 
 
 def _fastest() -> tuple[Callable[[KnownCalls, tuple[Any, ...], dict[str, Any]], Any], Callable[[Any], Any]]:
     if _known_calls is None or not native.wanted():
         return _call_known, flatten_plain
-    _known_calls.bind(Array, settings, plain_type, _put, _new_buffers, keep_until_done)
+    _known_calls.bind(Array, settings, plain_type, _put, _new_buffers, keep_until_done, _flatten_nodes)
     return _known_calls.call_known, _known_calls.flatten_plain
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from xpr import tree
 from xpr.api.jit import jit
-from xpr.api.known_calls import KnownCalls, call_known, call_with_nodes
+from xpr.api.known_calls import KnownCalls, call_known
 from xpr.api.stages import Lowered
 from xpr.api.vmap import input_dims, mapped_size, vmap
 from xpr.backend import devices as platforms
@@ -142,8 +142,6 @@ def _pmap(
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if context.trace.runs_known_calls:
             results = call_known(known_calls, args, kwargs)
-            if results is NotImplemented and known_calls.in_nodes:
-                results = call_with_nodes(known_calls, args, kwargs)
             if results is not NotImplemented:
                 return results
         static = positions(static_broadcasted_argnums, len(args), "static_broadcasted_argnums")
