@@ -422,7 +422,7 @@ _MOST = 2**31
 
 
 def plain_type(x: Any) -> ShapedArray | None:
-    """The type of a NumPy array or a Python number that no setting changes and that surely fits; None of all else."""
+    """The type of a NumPy array or a number that no setting changes and that surely fits; None of all else."""
     kind = type(x)
     if kind is np.ndarray:
         key = x.shape, x.dtype
@@ -430,6 +430,8 @@ def plain_type(x: Any) -> ShapedArray | None:
         return _plain_array(*key) if aval is None else aval
     if kind is float or kind is bool or (kind is int and -_MOST <= x < _MOST):
         return python_scalar_aval(kind)
+    if isinstance(x, np.generic) and not isinstance(x, np.complexfloating):  # equal ones differ in the signs of zeros
+        return _plain_array((), x.dtype)
     return None
 
 
