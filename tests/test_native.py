@@ -121,7 +121,10 @@ calls = [
     lambda i: double(True), lambda i: xpr.jit(lambda: 1.0)(), lambda i: large(jnp.ones((100, 100))),
     lambda i: tree({"b": x, "a": n + i}, 2.0), lambda i: tree({"a": x, "b": x}, k=None), lambda i: double(n[::2] + i),
     lambda i: tree({"a": i, "b": n}, y=x, k=[None, {}, (x,)]), lambda i: tree({"a": put, "b": 1}),
-    lambda i: tree({"b": x, "a": i}), lambda i: step(State(i, {"v": x, "m": n}), x),
+    lambda i: tree({"b": x, "a": i}), lambda i: step(State(i, {"v": x, "m": n}), x), lambda i: double(np.float32(i)),
+    lambda i: tree({"a": np.int8(i), "b": np.bool_(i)}), lambda i: double(np.float64(i)),
+    lambda i: double(np.complex64(complex(1, -0.0 if i % 2 else 0.0))),
+    lambda i: double(np.arange(3) * 2**31 + i), lambda i: double(np.linspace(0, i, 2000)), lambda i: double(np.full(2, 1j * i)),
 ]
 results = [[call(i) for i in range(4)] for call in calls]
 print(results)

@@ -420,11 +420,12 @@ def result(aval: ShapedArray, buffer: Any, device: Any) -> Any:
 _PLAIN = dtypes.BOOL | frozenset(
     {*map(np.dtype, ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "float32", "complex64"))}
 )
+_WIDE = frozenset(map(np.dtype, ("int64", "uint64", "float64", "complex128")))
 _MOST = 2**31
 
 
 def plain_type(x: Any) -> ShapedArray | None:
-    """The type of a NumPy array or a Python number that no setting changes and that surely fits; None of all else."""
+    """The type of a NumPy array, or of a number that no setting changes and that surely fits; None of all else."""
     kind = type(x)
     if kind is np.ndarray:
         key = x.shape, x.dtype
@@ -432,6 +433,8 @@ def plain_type(x: Any) -> ShapedArray | None:
         return _plain_array(*key) if aval is None else aval
     if kind is float or kind is bool or (kind is int and -_MOST <= x < _MOST):
         return python_scalar_aval(kind)
+    if isinstance(x, np.generic) and x.dtype in _PLAIN and not isinstance(x, np.complexfloating):
+        return _plain_array((), x.dtype)  # complex ones that are equal may differ in the signs of zeros
     return None
 
 
@@ -440,11 +443,18 @@ _MOST_ARRAYS = 1024
 
 
 def _plain_array(shape: tuple[int, ...], dtype: np.dtype) -> ShapedArray | None:
+    if dtype in _WIDE:
+        return _wide_array(shape, dtypes.canonical(dtype) if dtypes.is_narrowed(dtype) else dtype)
     if dtype not in _PLAIN:
         return None
     if len(_plain_arrays) >= _MOST_ARRAYS:
         _plain_arrays.clear()
     return _plain_arrays.setdefault((shape, dtype), ShapedArray(shape, dtype))
+
+
+@functools.lru_cache(_MOST_ARRAYS)
+def _wide_array(shape: tuple[int, ...], dtype: np.dtype) -> ShapedArray:
+    return ShapedArray(shape, dtype)
 
 
 _scalars: dict[tuple[Any, type, ShapedArray], Any] = {}
@@ -454,7 +464,7 @@ _MOST_SCALARS = 1024
 def host_buffer(x: Any, aval: ShapedArray, device: Any) -> Any:
     """The buffer of what has the plain type `aval`; that of a number that was asked for lately is kept."""
     if type(x) is np.ndarray:
-        return putter(aval, device)(x)
+        return putter(aval, device)(x if x.dtype == aval.dtype else x.astype(aval.dtype))
     key = x, device, aval
     buffer = _scalars.get(key) if x else None  # -0.0 equals 0.0
     if buffer is None:
