@@ -124,7 +124,8 @@ calls = [
     lambda i: tree({"b": x, "a": i}), lambda i: step(State(i, {"v": x, "m": n}), x), lambda i: double(np.float32(i)),
     lambda i: tree({"a": np.int8(i), "b": np.bool_(i)}), lambda i: double(np.float64(i)),
     lambda i: double(np.complex64(complex(1, -0.0 if i % 2 else 0.0))),
-    lambda i: double(np.arange(3) * 2**31 + i), lambda i: double(np.linspace(0, i, 2000)), lambda i: double(np.full(2, 1j * i)),
+    lambda i: double(np.arange(3) * 2**31 + i), lambda i: double(np.linspace(0, i, 2000)),
+    lambda i: double(np.full(2, 1j * i)),
 ]
 results = [[call(i) for i in range(4)] for call in calls]
 print(results)
