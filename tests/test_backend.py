@@ -703,10 +703,14 @@ def test_programs_are_kept_by_default(tmp_path):
 EVERYTHING = """
     import sys
     import ml_dtypes, numpy as np
+    import xpr
     from xpr.backend import compiler, devices
     from xpr.core.avals import ShapedArray
 
     def everything():
+        double = xpr.jit(lambda x: x + x)
+        results = [double(x) for x in (np.ones(3), 2.0, np.ones(3, np.float32)) for _ in range(3)]
+        assert all(x.is_ready() and x.unsafe_buffer_pointer() for x in results)
         device = devices.default_device()
         for dtype in (np.float32, ml_dtypes.bfloat16, ml_dtypes.int4, np.bool_):
             aval = ShapedArray((8,), dtype)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from xpr.backend.buffers import Buffer, putter
+from xpr.backend.buffers import Buffer, address_of, putter
 from xpr.backend.devices import Device
 from xpr.core.avals import ShapedArray
 
@@ -39,7 +39,7 @@ def _shares_memory(device: Device) -> bool:
     if device.platform != "cpu":
         return False
     memory, buffer = _writable(ShapedArray((1,), np.dtype(np.float32)), device)
-    return buffer.unsafe_buffer_pointer() == memory.ctypes.data
+    return address_of(buffer) == memory.ctypes.data
 
 
 def _writable(aval: ShapedArray, device: Device) -> Writable:

@@ -19,7 +19,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend import compiler, devices, native
-from xpr.backend.buffers import putter
+from xpr.backend.buffers import address_of, putter
 from xpr.backend.layout import Format, row_major
 from xpr.backend.sharding import NamedSharding, Shard, Sharding, SingleDeviceSharding, replica_ids
 from xpr.backend.shards import get_shards, put_shards, shards_of
@@ -118,7 +118,7 @@ class Array(metaclass=_OfArrays):
         >>> x.unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
         True
         """
-        return self.buffer.unsafe_buffer_pointer()
+        return address_of(self.buffer)
 
     def named_by(self, sharding: NamedSharding) -> None:
         """Says how the array is distributed by another sharding, which puts the same shards on the same devices."""

@@ -103,6 +103,12 @@ def _get_through_jaxlib(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
     return host
 
 
+def address_of(buffer: Buffer) -> int:
+    """Where the elements are in the memory of the one device that holds them."""
+    with without_jax():
+        return buffer.unsafe_buffer_pointer()
+
+
 def device_of(buffer: Buffer) -> Device:
     """The device that holds the buffer."""
     return buffer._sharding._internal_device_list[0]

@@ -144,7 +144,7 @@ class Ref:
 
     def unsafe_buffer_pointer(self) -> int:
         """The address of the memory that holds the value now."""
-        return self.held().buffer.unsafe_buffer_pointer()
+        return self.held().unsafe_buffer_pointer()
 
     def __len__(self) -> int:
         if not self.shape:
