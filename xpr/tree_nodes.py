@@ -132,6 +132,7 @@ def _bare(key: Any) -> Any:
 
 
 class _Registration(NamedTuple):
+    flatten: Callable[[Any], Any]  # the first, for _known_calls.c
     names_keys: bool  # its flatten function hands its keys to optree, so that they are known from a structure alone
     flatten_with_keys: FlattenWithKeys | None  # where they are not: keys are made only when a path is asked for
 
@@ -139,7 +140,7 @@ class _Registration(NamedTuple):
 registered: dict[type, _Registration] = {}
 
 
-def _register(nodetype: type, flatten: Callable[[Any], Any], unflatten: Unflatten, entry: _Registration) -> None:
+def _register(nodetype: type, unflatten: Unflatten, entry: _Registration) -> None:
     if not isinstance(nodetype, type):
         raise TypeError(f"only a class can be registered as a pytree node, got {nodetype!r}")
     if nodetype in registered:
@@ -147,7 +148,7 @@ def _register(nodetype: type, flatten: Callable[[Any], Any], unflatten: Unflatte
     try:
         with warnings.catch_warnings():  # optree warns where a namedtuple class gets rules of its own
             warnings.simplefilter("ignore", UserWarning)
-            optree.register_pytree_node(nodetype, flatten, unflatten, namespace=NAMESPACE)
+            optree.register_pytree_node(nodetype, entry.flatten, unflatten, namespace=NAMESPACE)
     except ValueError:
         raise ValueError(f"{nodetype} is a pytree node of its own accord and can't be registered") from None
     registered[nodetype] = entry
@@ -183,7 +184,7 @@ def register_pytree_node(
     >>> tree.leaves(Pair(1, [2, 3]))
     [1, 2, 3]
     """
-    _register(nodetype, flatten_func, unflatten_func, _Registration(False, flatten_with_keys_func))
+    _register(nodetype, unflatten_func, _Registration(flatten_func, False, flatten_with_keys_func))
 
 
 def register_pytree_with_keys(
@@ -224,7 +225,7 @@ def register_pytree_with_keys(
         pairs = list(pairs)
         return [child for _, child in pairs], data, tuple(key for key, _ in pairs)
 
-    _register(nodetype, flatten, unflatten_func, _Registration(True, None))
+    _register(nodetype, unflatten_func, _Registration(flatten, True, None))
 
 
 def register_pytree_node_class(cls: Class) -> Class:
@@ -343,16 +344,25 @@ def register_dataclass(
     """
     data, meta = _fields_of(nodetype, data_fields, meta_fields)
     _check_fields(nodetype, data, meta, drop_fields)
+    children_of, values_of = _attributes(data), _attributes(meta)
     keys = tuple(GetAttrKey(name) for name in data)
+    names = (*data, *meta)
 
-    def flatten(node: Any) -> tuple[list[Any], tuple[Any, ...], tuple[GetAttrKey, ...]]:
-        return [getattr(node, name) for name in data], tuple([getattr(node, name) for name in meta]), keys
+    def flatten(node: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[GetAttrKey, ...]]:
+        return children_of(node), values_of(node), keys
 
     def unflatten(values: tuple[Any, ...], children: Iterable[Any]) -> Any:
-        return nodetype(**dict(zip(data, children, strict=True)), **dict(zip(meta, values, strict=True)))
+        return nodetype(**dict(zip(names, (*children, *values), strict=True)))
 
-    _register(nodetype, flatten, unflatten, _Registration(True, None))
+    _register(nodetype, unflatten, _Registration(flatten, True, None))
     return nodetype
+
+
+def _attributes(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
+    """A function of an object to its attributes with these names."""
+    if len(names) >= 2:
+        return operator.attrgetter(*names)
+    return lambda node: tuple([getattr(node, name) for name in names])
 
 
 def _fields_of(

@@ -1,17 +1,19 @@
-/* `call_known` of known_calls.py and `flatten_plain` of plain_trees.py, which say what they do, by CPython's interface. */
+/* `call_known` of known_calls.py and `flatten_plain` of plain_trees.py, which say what they do, by CPython's interface.
+   Here nodes of registered classes are flattened as well. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 #include <structmember.h>
 
 /* The fields of a `KnownProgram`. */
-enum { RUN, HANDLERS, IN_BACKGROUND, CONSTANTS, UNUSED, AVALS, DEVICES, UNFLATTEN };
+enum { RUN, HANDLERS, IN_BACKGROUND, CONSTANTS, UNUSED, AVALS, DEVICES, UNFLATTEN, DONATED };
 
-static PyTypeObject *array;                                /* the class of arrays, */
-static Py_ssize_t aval_at, host_at, buffer_at, device_at; /* and where its instances have their slots */
-static PyObject *settings, *plain_type, *put, *new_buffers, *keep_until_done, *flatten_nodes;
-static PyObject *s_buffer, *s_consume_token, *s_consume_with_handlers, *s_direct, *s_fields, *s_in_nodes, *s_in_trees,
-    *s_is_ready, *s_trace_key;
+static PyTypeObject *array, *known_calls;                           /* the classes of arrays and of `KnownCalls`, */
+static Py_ssize_t aval_at, host_at, buffer_at, device_at;           /* and where their instances have their slots */
+static Py_ssize_t direct_at, in_trees_at, in_nodes_at, static_at;
+static PyObject *settings, *plain_type, *put, *new_buffers, *keep_until_done, *flatten_nodes, *cache_key;
+static PyObject *registered; /* what is known of each class of nodes, whose function to flatten them comes first */
+static PyObject *s_buffer, *s_consume_token, *s_consume_with_handlers, *s_fields, *s_is_ready, *s_trace_key;
 
 /* None, tuples, named ones among them, lists and dicts. */
 static int is_container(PyObject *x) {
@@ -29,7 +31,7 @@ static int describe(PyObject *structure, PyObject *x, Py_ssize_t size) {
 
 static int flatten(PyObject *x, PyObject *leaves, PyObject *structure);
 
-/* The same for an element of a container that may change meanwhile: comparing keys can run any code. */
+/* Flattens an element of a container that may change meanwhile: comparing keys can run any code. */
 static int flatten_kept(PyObject *x, PyObject *leaves, PyObject *structure) {
     Py_INCREF(x);
     int status = flatten(x, leaves, structure);
@@ -37,13 +39,34 @@ static int flatten_kept(PyObject *x, PyObject *leaves, PyObject *structure) {
     return status;
 }
 
+/* Flattens a node by the function of its class, which gives a tuple of children, static data, and perhaps keys. */
+static int flatten_node(PyObject *function, PyObject *x, PyObject *leaves, PyObject *structure) {
+    PyObject *parts = PyObject_CallOneArg(function, x), *children = NULL;
+    if (!parts) return -1;
+    if (PyTuple_Check(parts) && PyTuple_GET_SIZE(parts) >= 2)
+        children = PySequence_Fast(PyTuple_GET_ITEM(parts, 0), "children are no sequence");
+    else PyErr_SetString(PyExc_TypeError, "not a tuple of children and static data");
+    int failed = !children || describe(structure, x, PySequence_Fast_GET_SIZE(children)) < 0 ||
+        PyList_Append(structure, PyTuple_GET_ITEM(parts, 1)) < 0;
+    for (Py_ssize_t i = 0; !failed && i < PySequence_Fast_GET_SIZE(children); i++)
+        failed = flatten_kept(PySequence_Fast_GET_ITEM(children, i), leaves, structure) < 0;
+    Py_XDECREF(children);
+    Py_DECREF(parts);
+    return failed ? -1 : 0;
+}
+
 /* Appends the leaves of a tree, and what tells its structure, in this order: it can be read again from the left. */
 static int flatten(PyObject *x, PyObject *leaves, PyObject *structure) {
-    if (!is_container(x)) return PyList_Append(leaves, x) < 0 ? -1 : PyList_Append(structure, Py_Ellipsis);
     if (x == Py_None) return PyList_Append(structure, Py_None);
+    PyObject *registration = NULL;
+    if (Py_TYPE(x) != array) registration = PyDict_GetItemWithError(registered, (PyObject *)Py_TYPE(x));
+    if (!registration && PyErr_Occurred()) return -1;
+    if (!registration && !is_container(x))
+        return PyList_Append(leaves, x) < 0 ? -1 : PyList_Append(structure, Py_Ellipsis);
     if (Py_EnterRecursiveCall(" in a tree")) return -1;
     int failed;
-    if (PyDict_CheckExact(x)) {
+    if (registration) failed = flatten_node(PyTuple_GET_ITEM(registration, 0), x, leaves, structure) < 0;
+    else if (PyDict_CheckExact(x)) {
         PyObject *keys = PyDict_Keys(x);
         failed = !keys || PyList_Sort(keys) < 0 || describe(structure, x, PyList_GET_SIZE(keys)) < 0;
         for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(keys); i++) {
@@ -61,7 +84,8 @@ static int flatten(PyObject *x, PyObject *leaves, PyObject *structure) {
     return failed ? -1 : 0;
 }
 
-/* The leaves of a tree and its structure; None where the keys of a dict have no order, or it is too deep. */
+/* The leaves of a tree and its structure; None where the keys of a dict have no order, it is too deep, or a node's own
+   function raises an error. */
 static PyObject *flatten_plain(PyObject *module, PyObject *tree) {
     PyObject *leaves = PyList_New(0), *structure = PyList_New(0), *hashed = NULL, *result = NULL;
     if (leaves && structure && flatten(tree, leaves, structure) == 0) hashed = PyList_AsTuple(structure);
@@ -117,12 +141,13 @@ static int add_array(Operands *operands, Py_ssize_t i, PyObject *x) {
     return 1;
 }
 
-/* Takes the leaves of a call, a tuple or a list; `structure` is NULL if they are its arguments. */
-static int take_leaves(Operands *operands, PyObject *structure, PyObject *leaves) {
+/* Takes the leaves of a call, a tuple or a list. `structure` is NULL if they are its arguments, `statics` if the function
+   has no static ones. */
+static int take_leaves(Operands *operands, PyObject *structure, PyObject *statics, PyObject *leaves) {
     Py_ssize_t n = PySequence_Fast_GET_SIZE(leaves);
     PyObject *trace_key = PyObject_GetAttr(settings, s_trace_key);
     if (!trace_key) return -1;
-    operands->key = PyTuple_New(2 + 2 * n);
+    operands->key = PyTuple_New(3 + 2 * n);
     operands->buffers = PyList_New(n);
     if (!operands->key || !operands->buffers) {
         Py_DECREF(trace_key);
@@ -130,12 +155,23 @@ static int take_leaves(Operands *operands, PyObject *structure, PyObject *leaves
     }
     add_to_key(operands, trace_key);
     if (structure) add_to_key(operands, Py_NewRef(structure));
+    if (statics) add_to_key(operands, Py_NewRef(statics));
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *x = PySequence_Fast_GET_ITEM(leaves, i);
         int known = Py_TYPE(x) == array ? add_array(operands, i, x) : is_container(x) ? 0 : add_plain(operands, i, x);
         if (known <= 0) return known;
     }
     return _PyTuple_Resize(&operands->key, operands->used) < 0 ? -1 : 1;
+}
+
+/* Drops what donated arrays hold: their values on the host before the program runs, so that no view is left of the
+   memory that it is to use again; and afterwards their buffers. */
+static void forget_donated(PyObject *program, PyObject *leaves, Py_ssize_t at) {
+    PyObject *donated = PyTuple_GET_ITEM(program, DONATED);
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(donated); k++) {
+        PyObject *x = PySequence_Fast_GET_ITEM(leaves, PyLong_AsSsize_t(PyTuple_GET_ITEM(donated, k)));
+        if (Py_TYPE(x) == array) Py_XSETREF(SLOT(x, at), Py_NewRef(Py_None));
+    }
 }
 
 static PyObject *as_array(PyObject *program, Py_ssize_t i, PyObject *buffer) {
@@ -183,13 +219,15 @@ static int after_run(PyObject *program, PyObject *execution, PyObject *outs, PyO
 /* The buffers that a program gives; NotImplemented where XLA raises an error, since the general path says why. */
 static PyObject *run(PyObject *program, PyObject *buffers, PyObject *written) {
     PyObject *run = PyTuple_GET_ITEM(program, RUN), *handlers = PyTuple_GET_ITEM(program, HANDLERS);
+    PyObject *outs = NULL, *execution = NULL;
     if (handlers == Py_None) {
-        PyObject *outs = PyObject_CallOneArg(run, buffers);
+        outs = PyObject_CallOneArg(run, buffers);
         if (outs && !PyList_CheckExact(outs)) Py_SETREF(outs, PySequence_List(outs));
-        return outs;
+        if (outs || !PyTuple_GET_SIZE(PyTuple_GET_ITEM(program, DONATED))) return outs;
+    } else {
+        PyObject *arguments[] = {NULL, buffers, PyTuple_GET_ITEM(program, IN_BACKGROUND)};
+        execution = PyObject_Vectorcall(run, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     }
-    PyObject *arguments[] = {NULL, buffers, PyTuple_GET_ITEM(program, IN_BACKGROUND)}, *outs = NULL;
-    PyObject *execution = PyObject_Vectorcall(run, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     if (execution) {
         PyObject *consumed[] = {execution, handlers};
         outs = PyObject_VectorcallMethod(
@@ -242,10 +280,10 @@ static int prepend_constants(PyObject *program, Operands *operands) {
 }
 
 /* The results of a call with these leaves, if `table` has its program; else NotImplemented. */
-static PyObject *call_in(PyObject *table, PyObject *structure, PyObject *leaves) {
+static PyObject *call_in(PyObject *table, PyObject *structure, PyObject *statics, PyObject *leaves) {
     Operands operands = {NULL, 0, NULL, NULL};
     PyObject *program = NULL, *written = NULL, *outs = NULL, *results = NULL;
-    int known = take_leaves(&operands, structure, leaves);
+    int known = take_leaves(&operands, structure, statics, leaves);
     if (known > 0) {
         program = Py_XNewRef(PyDict_GetItemWithError(table, operands.key));
         known = program ? 1 : 0;
@@ -256,9 +294,15 @@ static PyObject *call_in(PyObject *table, PyObject *structure, PyObject *leaves)
     }
     if (known > 0) known = replace_plain(program, &operands, &written);
     if (known > 0) known = prepend_constants(program, &operands);
-    if (known > 0) outs = run(program, operands.buffers, written);
+    if (known > 0) {
+        forget_donated(program, leaves, host_at);
+        outs = run(program, operands.buffers, written);
+    }
     if (known == 0 || outs == Py_NotImplemented) results = Py_NewRef(Py_NotImplemented);
-    else if (outs) results = as_results(program, outs);
+    else if (outs) {
+        forget_donated(program, leaves, buffer_at);
+        results = as_results(program, outs);
+    }
     Py_XDECREF(outs);
     Py_XDECREF(written);
     Py_XDECREF(program);
@@ -268,21 +312,19 @@ static PyObject *call_in(PyObject *table, PyObject *structure, PyObject *leaves)
     return results;
 }
 
+typedef struct {
+    PyObject *args, *kwargs, *statics; /* the dynamic arguments, and the key of the static ones or NULL */
+} Arguments;
+
 /* The same for arguments in containers, which the function flattens. */
-static PyObject *call_in_trees(
-    PyObject *known, PyObject *attribute, PyObject *(*flatten)(PyObject *, PyObject *), PyObject *args, PyObject *kwargs) {
-    PyObject *table = PyObject_GetAttr(known, attribute), *results = NULL;
-    if (!table) return NULL;
-    if (!PyDict_GET_SIZE(table)) results = Py_NewRef(Py_NotImplemented);
-    else {
-        PyObject *pair = PyTuple_Pack(2, args, kwargs);
-        PyObject *flat = pair ? flatten(NULL, pair) : NULL;
-        if (flat == Py_None) results = Py_NewRef(Py_NotImplemented);
-        else if (flat) results = call_in(table, PyTuple_GET_ITEM(flat, 1), PyTuple_GET_ITEM(flat, 0));
-        Py_XDECREF(pair);
-        Py_XDECREF(flat);
-    }
-    Py_DECREF(table);
+static PyObject *call_in_trees(PyObject *table, PyObject *(*flatten)(PyObject *, PyObject *), Arguments *arguments) {
+    if (!PyDict_GET_SIZE(table)) return Py_NewRef(Py_NotImplemented);
+    PyObject *pair = PyTuple_Pack(2, arguments->args, arguments->kwargs);
+    PyObject *flat = pair ? flatten(NULL, pair) : NULL, *results = NULL;
+    if (flat == Py_None) results = Py_NewRef(Py_NotImplemented);
+    else if (flat) results = call_in(table, PyTuple_GET_ITEM(flat, 1), arguments->statics, PyTuple_GET_ITEM(flat, 0));
+    Py_XDECREF(pair);
+    Py_XDECREF(flat);
     return results;
 }
 
@@ -290,21 +332,90 @@ static PyObject *with_nodes(PyObject *module, PyObject *tree) {
     return PyObject_CallOneArg(flatten_nodes, tree);
 }
 
-static PyObject *call_known(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-    if (count != 3) return PyErr_Format(PyExc_TypeError, "call_known takes 3 arguments, not %zd", count);
-    PyObject *known = arguments[0], *args = arguments[1], *kwargs = arguments[2], *results;
-    if (!PyDict_GET_SIZE(kwargs)) {
-        PyObject *direct = PyObject_GetAttr(known, s_direct);
-        if (!direct) return NULL;
-        results = call_in(direct, NULL, args);
-        Py_DECREF(direct);
+static PyObject *call_with(PyObject *known, Arguments *arguments) {
+    PyObject *direct = SLOT(known, direct_at), *results;
+    if (PyDict_GET_SIZE(direct) && !PyDict_GET_SIZE(arguments->kwargs)) {
+        results = call_in(direct, NULL, arguments->statics, arguments->args);
         if (results != Py_NotImplemented) return results;
         Py_DECREF(results);
     }
-    results = call_in_trees(known, s_in_trees, flatten_plain, args, kwargs);
+    results = call_in_trees(SLOT(known, in_trees_at), flatten_plain, arguments);
     if (results != Py_NotImplemented) return results;
     Py_DECREF(results);
-    return call_in_trees(known, s_in_nodes, with_nodes, args, kwargs);
+    return call_in_trees(SLOT(known, in_nodes_at), with_nodes, arguments);
+}
+
+/* Appends a static argument and its position or name to the list of those. */
+static int add_static(PyObject *statics, PyObject *position, PyObject *value) {
+    PyObject *key = PyObject_CallOneArg(cache_key, value);
+    PyObject *pair = key ? PyTuple_Pack(2, position, key) : NULL;
+    int failed = !pair || PyList_Append(statics, pair) < 0;
+    Py_XDECREF(key);
+    Py_XDECREF(pair);
+    return failed ? -1 : 0;
+}
+
+/* Whether a position is one of the numbers, of which negative ones count from the end. */
+static int is_one_of(PyObject *numbers, Py_ssize_t i, Py_ssize_t count) {
+    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(numbers); k++) {
+        Py_ssize_t number = PyLong_AsSsize_t(PyTuple_GET_ITEM(numbers, k));
+        if (number == i || number + count == i) return 1;
+    }
+    return 0;
+}
+
+/* The arguments by position without the static ones, which are added to the list; NULL with an exception. */
+static PyObject *dynamic_args(PyObject *numbers, PyObject *args, PyObject *statics) {
+    Py_ssize_t count = PyTuple_GET_SIZE(args);
+    PyObject *dynamic = PyList_New(0), *result = NULL;
+    int failed = !dynamic;
+    for (Py_ssize_t i = 0; !failed && i < count; i++) {
+        PyObject *x = PyTuple_GET_ITEM(args, i);
+        if (is_one_of(numbers, i, count)) {
+            PyObject *position = PyLong_FromSsize_t(i);
+            failed = !position || add_static(statics, position, x) < 0;
+            Py_XDECREF(position);
+        } else failed = PyList_Append(dynamic, x) < 0;
+    }
+    if (!failed) result = PyList_AsTuple(dynamic);
+    Py_XDECREF(dynamic);
+    return result;
+}
+
+/* The same for the arguments by name. */
+static PyObject *dynamic_kwargs(PyObject *names, PyObject *kwargs, PyObject *statics) {
+    PyObject *dynamic = PyDict_Copy(kwargs);
+    int failed = !dynamic;
+    for (Py_ssize_t k = 0; !failed && PyDict_GET_SIZE(kwargs) && k < PyTuple_GET_SIZE(names); k++) {
+        PyObject *name = PyTuple_GET_ITEM(names, k), *value = PyDict_GetItemWithError(kwargs, name);
+        if (value) failed = add_static(statics, name, value) < 0 || PyDict_DelItem(dynamic, name) < 0;
+        else failed = PyErr_Occurred() != NULL;
+    }
+    if (failed) Py_CLEAR(dynamic);
+    return dynamic;
+}
+
+static PyObject *call_without_static(PyObject *known, PyObject *numbers, PyObject *names, Arguments *all) {
+    PyObject *statics = PyList_New(0), *results = NULL;
+    Arguments dynamic = {NULL, NULL, NULL};
+    if (statics) dynamic.args = dynamic_args(numbers, all->args, statics);
+    if (dynamic.args) dynamic.kwargs = dynamic_kwargs(names, all->kwargs, statics);
+    if (dynamic.kwargs) dynamic.statics = PyList_AsTuple(statics);
+    if (dynamic.statics) results = call_with(known, &dynamic);
+    Py_XDECREF(statics);
+    Py_XDECREF(dynamic.args);
+    Py_XDECREF(dynamic.kwargs);
+    Py_XDECREF(dynamic.statics);
+    return results;
+}
+
+static PyObject *call_known(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    if (count != 3 || Py_TYPE(arguments[0]) != known_calls)
+        return PyErr_Format(PyExc_TypeError, "call_known takes known calls, positional and keyword arguments");
+    PyObject *known = arguments[0], *is_static = SLOT(known, static_at);
+    Arguments all = {arguments[1], arguments[2], NULL};
+    if (is_static == Py_None) return call_with(known, &all);
+    return call_without_static(known, PyTuple_GET_ITEM(is_static, 0), PyTuple_GET_ITEM(is_static, 1), &all);
 }
 
 /* Where instances of a class have a slot; -1 with an exception where it has none of this name. */
@@ -319,14 +430,16 @@ static Py_ssize_t offset_of(PyObject *cls, const char *name) {
 }
 
 static PyObject *bind(PyObject *module, PyObject *args) {
-    PyObject *cls;
-    if (!PyArg_ParseTuple(args, "O!OOOOOO", &PyType_Type, &cls, &settings, &plain_type, &put, &new_buffers,
-                          &keep_until_done, &flatten_nodes))
+    PyObject *arrays, *calls;
+    if (!PyArg_ParseTuple(args, "O!O!OOOOOOOO", &PyType_Type, &arrays, &PyType_Type, &calls, &settings, &registered,
+                          &plain_type, &put, &new_buffers, &keep_until_done, &flatten_nodes, &cache_key))
         return NULL;
-    aval_at = offset_of(cls, "aval"), host_at = offset_of(cls, "_host");
-    buffer_at = offset_of(cls, "_buffer"), device_at = offset_of(cls, "_device");
-    if (aval_at < 0 || host_at < 0 || buffer_at < 0 || device_at < 0) return NULL;
-    array = (PyTypeObject *)Py_NewRef(cls);
+    aval_at = offset_of(arrays, "aval"), host_at = offset_of(arrays, "_host");
+    buffer_at = offset_of(arrays, "_buffer"), device_at = offset_of(arrays, "_device");
+    direct_at = offset_of(calls, "direct"), in_trees_at = offset_of(calls, "in_trees");
+    in_nodes_at = offset_of(calls, "in_nodes"), static_at = offset_of(calls, "static");
+    if (PyErr_Occurred()) return NULL;
+    array = (PyTypeObject *)arrays, known_calls = (PyTypeObject *)calls;
     Py_INCREF(args); /* and what it holds, for as long as the process lasts */
     Py_RETURN_NONE;
 }
@@ -344,10 +457,7 @@ PyMODINIT_FUNC PyInit__known_calls(void) {
     s_buffer = PyUnicode_InternFromString("buffer");
     s_consume_token = PyUnicode_InternFromString("consume_token");
     s_consume_with_handlers = PyUnicode_InternFromString("consume_with_handlers");
-    s_direct = PyUnicode_InternFromString("direct");
     s_fields = PyUnicode_InternFromString("_fields");
-    s_in_nodes = PyUnicode_InternFromString("in_nodes");
-    s_in_trees = PyUnicode_InternFromString("in_trees");
     s_is_ready = PyUnicode_InternFromString("is_ready");
     s_trace_key = PyUnicode_InternFromString("trace_key");
     return PyModule_Create(&definition);

@@ -155,8 +155,8 @@ class Compiled(Stage):
             if _kind(actual) != _kind(compiled_for):
                 raise TypeError(self._other_types(leaves))
         results = self.run(leaves)
-        if not self.donated and self.refs is None:
-            self.known.remember(call, self.executable, self.constants, self.out_tree)
+        if self.refs is None:
+            self.known.remember(call, self.executable, self.constants, self.out_tree, self.donated)
         return tree.unflatten(self.out_tree, results)
 
     def _other_types(self, leaves: Sequence[Any]) -> str:

@@ -1,9 +1,9 @@
 """jit: trace a function once per abstract signature, compile it, and run the compiled program from then on.
 
-A call has a fast path and a general path. For arrays, and plain containers of them, with concrete values, the compiled
-program is looked up by their types and devices (`KnownCalls`). Anything else (scalars, registered classes, static
-arguments, tracers) takes the general path. Transformations work on the traced jaxpr: under them the call becomes an
-`xla_call`.
+A call has a fast path and a general path. For arrays, numbers, and containers of them, with concrete values, the
+compiled program is looked up by their types and devices, and by the static arguments (`KnownCalls`). Anything else
+(tracers, refs, what was not called before) takes the general path. Transformations work on the traced jaxpr: under them
+the call becomes an `xla_call`.
 """
 
 from __future__ import annotations
@@ -63,17 +63,20 @@ from xpr.transforms.stage import StageTrace, stage
 __all__ = ["clear_caches", "jit"]
 
 
+_Static = tuple[tuple[int, ...], tuple[str, ...]] | None  # the positions and the names of static arguments
+
+
 class _Caches:
     """The caches of one function under one set of options."""
 
     __slots__ = ("traces", "compiled", "known", "reason", "__weakref__")
 
-    def __init__(self) -> None:
+    def __init__(self, static: _Static) -> None:
         # Why other processes trace the last call, too; "" if they don't, None if unknown.
         self.reason: str | None = None
         self.traces: dict[Any, Traced] = {}
         self.compiled: dict[Any, Compiled] = {}
-        self.known = KnownCalls()
+        self.known = KnownCalls(static)
         _all_caches.add(self)
 
     def clear(self) -> None:
@@ -98,7 +101,7 @@ _all_caches: weakref.WeakSet[_Caches] = weakref.WeakSet()
 _by_callable: weakref.WeakKeyDictionary[Any, dict[Any, _Caches]] = weakref.WeakKeyDictionary()
 
 
-def _caches_of(fun: Callable[..., Any], options: tuple[Any, ...]) -> _Caches:
+def _caches_of(fun: Callable[..., Any], options: tuple[Any, ...], static: _Static) -> _Caches:
     """The caches shared by every `jit` of the same function with the same options; they are freed with it.
 
     The function holds them, so that a program that refers to it (through a custom rule that closes over it) is an
@@ -106,13 +109,13 @@ def _caches_of(fun: Callable[..., Any], options: tuple[Any, ...]) -> _Caches:
     """
     try:
         if type(fun) is not FunctionType:
-            return _by_callable.setdefault(fun, {}).setdefault(options, _Caches())
+            return _by_callable.setdefault(fun, {}).setdefault(options, _Caches(static))
         held = fun.__dict__.get(CACHES)
         if held is None or held.owner is None or held.owner() is not fun:
             held = fun.__dict__[CACHES] = _CachesOfFunction(fun)
-        return held.by_options.setdefault(options, _Caches())
+        return held.by_options.setdefault(options, _Caches(static))
     except TypeError:  # no weak references to the callable, or no hash
-        return _Caches()
+        return _Caches(static)
 
 
 def clear_caches() -> None:
@@ -170,7 +173,8 @@ class JitFunction:
             tuple(sorted(options.items())) if options else None, _frozen(in_shardings), _frozen(out_shardings),
             _frozen(out_memory),
         )  # fmt: skip
-        self.caches = _caches_of(fun, frozen)
+        static = (static_argnums, tuple(sorted(self.static_argnames))) if self.has_static else None
+        self.caches = _caches_of(fun, frozen, static)
         self.known = self.caches.known
         named_like(self, fun)
 
@@ -189,7 +193,7 @@ class JitFunction:
         """A copy without compiled programs, whose function will be replaced, see control/closures.py."""
         clone = object.__new__(JitFunction)
         clone.__dict__.update(self.__dict__)
-        clone.caches = _Caches()
+        clone.caches = _Caches(self.known.static)
         clone.known = clone.caches.known
         return clone
 
@@ -250,9 +254,8 @@ class JitFunction:
         except OverflowError:
             self.check_integers(call)
             raise
-        if not (self.has_static or compiled.interface.donated or compiled.refs):
-            # Only now is it known whether the program takes long.
-            self.known.remember(call, compiled.executable, compiled.constants, compiled.out_tree)
+        if compiled.refs is None:  # only now is it known whether the program takes long
+            self.known.remember(call, compiled.executable, compiled.constants, compiled.out_tree, compiled.donated)
         return tree.unflatten(compiled.out_tree, outs)
 
     def flattened(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:

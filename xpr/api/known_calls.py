@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from xpr import dtypes, tree
+from xpr import dtypes, tree, tree_nodes
 from xpr.backend import devices, native
 from xpr.backend.argument_buffers import Writable, are_writable, writable_buffers
 from xpr.backend.array import Array, host_buffer, plain_type
@@ -25,6 +25,7 @@ from xpr.compile.partition import has_sharding
 from xpr.config import settings
 from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import context
+from xpr.core.primitive import cache_key
 from xpr.transforms.calls import Call
 
 try:
@@ -46,6 +47,7 @@ class KnownProgram(NamedTuple):
       avals: the types of the results.
       devices: the device or the sharding of each result; None where all are on the default device.
       unflatten: makes the results from their leaves; None where they are a single array.
+      donated: which of the leaves are donated, so that arrays among them lose their values.
     """
 
     run: Callable[..., Any]
@@ -56,6 +58,7 @@ class KnownProgram(NamedTuple):
     avals: tuple[ShapedArray, ...]
     devices: tuple[Any, ...] | None
     unflatten: Callable[[list[Array]], Any] | None
+    donated: tuple[int, ...]
 
 
 class KnownCalls:
@@ -64,12 +67,15 @@ class KnownCalls:
     Leaves are arrays, and plain values of NumPy and Python (`plain_type`). `direct` is for positional arguments that
     are all leaves: the key is what changes tracing, and of each leaf its type, followed by its device or sharding if it
     is a committed array, and by its class if it is a plain value. `in_trees` is for other plain containers, whose
-    structure is part of the key, `in_nodes` for nodes of registered classes.
+    structure is part of the key; in C also for nodes of registered classes. `in_nodes` is for all other nodes.
+
+    Where arguments can be static, `static` has their positions and names, and those of a call are part of the key.
     """
 
-    __slots__ = ("direct", "in_nodes", "in_trees", "offered")
+    __slots__ = ("direct", "in_nodes", "in_trees", "offered", "static")
 
-    def __init__(self) -> None:
+    def __init__(self, static: tuple[tuple[int, ...], tuple[str, ...]] | None = None) -> None:
+        self.static = static
         self.direct: dict[tuple[Any, ...], KnownProgram] = {}
         self.in_trees: dict[tuple[Any, ...], KnownProgram] = {}
         self.in_nodes: dict[tuple[Any, ...], KnownProgram] = {}
@@ -88,11 +94,17 @@ class KnownCalls:
         program: Executable | SequenceExecutable | PartitionedExecutable,
         constants: list[Buffer],
         out_tree: Any,
+        donated: Sequence[int] = (),
     ) -> None:
-        """Stores the program of a call, if its leaves are plain, or arrays with the program's shardings."""
-        args, kwargs, leaves = call.args, call.kwargs, call.leaves
+        """Stores the program of a call, if its leaves are plain, or arrays with the program's shardings.
+
+        `donated` are the positions of those that the program was given for its results, and no longer hold anything.
+        """
+        (args, kwargs), leaves = call.dynamic, call.leaves
         kinds = call.key, *map(type, leaves)
         if context.axes or kinds in self.offered:
+            return
+        if donated and type(program) not in (Executable, PartitionedExecutable):  # which are refused a buffer twice
             return
         is_cut = isinstance(program, PartitionedExecutable)
         path: Any = (program.run, None, False) if is_cut else program.hot_path()  # type: ignore[union-attr]
@@ -123,24 +135,34 @@ class KnownCalls:
                 return
             result_devices = None if program.device is default else (program.device,) * len(program.out_avals)
             plain = [types[i] for i, x in enumerate(leaves) if type(x) is not Array]
-            if handlers and not in_background and are_writable(plain, default):  # a result tells when it has ended
+            # A result tells when the program has ended.
+            if handlers and not in_background and not donated and are_writable(plain, default):
                 unused = []
         unflatten = None if out_tree == _LEAF else out_tree.spec.unflatten
         known = KnownProgram(
-            run, handlers, in_background, constants, unused, program.out_avals, result_devices, unflatten
-        )
+            run, handlers, in_background, constants, unused, program.out_avals, result_devices, unflatten,
+            tuple(donated),
+        )  # fmt: skip
+        if self.static is not None:
+            key.insert(0, call.static_key())
         if not kwargs and all(map(operator.is_, args, leaves)) and len(args) == len(leaves):
             self.direct[settings.trace_key, *key] = known
             return
         flat = _flatten((args, kwargs))
         if flat is not None and len(flat[0]) == len(leaves) and all(map(operator.is_, flat[0], leaves)):
-            self.in_trees[settings.trace_key, flat[1], *key] = known
-        else:
-            self.in_nodes[settings.trace_key, call.in_tree.spec, *key] = known
+            try:
+                self.in_trees[settings.trace_key, flat[1], *key] = known
+                return
+            except Exception:  # of static data in a node that have no hash: optree does without
+                pass
+        self.in_nodes[settings.trace_key, call.in_tree.spec, *key] = known
 
 
 def _call_in(table: dict[tuple[Any, ...], KnownProgram], first: tuple[Any, ...], leaves: Sequence[Any]) -> Any:
-    """The results of a call with these leaves, if `table` has its program; else NotImplemented."""
+    """The results of a call with these leaves, if `table` has its program; else NotImplemented.
+
+    `first` is what the key begins with.
+    """
     key, buffers = list(first), []
     plain_at: list[tuple[int, ShapedArray]] = []  # where `buffers` has plain values so far, and their types
     for x in leaves:
@@ -163,7 +185,7 @@ def _call_in(table: dict[tuple[Any, ...], KnownProgram], first: tuple[Any, ...],
         return NotImplemented
     if program is None:
         return NotImplemented
-    run, handlers, in_background, constants, unused, avals, result_devices, unflatten_results = program
+    run, handlers, in_background, constants, unused, avals, result_devices, unflatten_results, donated = program
     written: list[Writable] | None = None
     if plain_at:
         if result_devices is not None:
@@ -180,8 +202,16 @@ def _call_in(table: dict[tuple[Any, ...], KnownProgram], first: tuple[Any, ...],
                 buffers[i] = buffer
     if constants:
         buffers = constants + buffers
+    arrays = [leaves[i] for i in donated if type(leaves[i]) is Array]
+    for x in arrays:
+        x._host = None  # a view of the memory that the program is to use again
     if handlers is None:
-        outs = run(buffers)
+        try:
+            outs = run(buffers)
+        except RuntimeError:
+            if donated:
+                return NotImplemented
+            raise
     else:
         try:
             results = run(buffers, in_background)
@@ -192,6 +222,8 @@ def _call_in(table: dict[tuple[Any, ...], KnownProgram], first: tuple[Any, ...],
             keep_until_done(results.consume_token())
         elif unused is not None and written is not None and outs[0].is_ready():
             unused.append(written)
+    for x in arrays:
+        x.forget()
     if result_devices is None:
         if unflatten_results is None:
             return Array(avals[0], None, outs[0])
@@ -222,17 +254,32 @@ def _flatten_nodes(arguments: Any) -> tuple[list[Any], Any] | None:
     return leaves, structure.spec
 
 
+def _without_static(
+    numbers: tuple[int, ...], names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]:
+    """The dynamic arguments, and `Call.static_key` of the static ones."""
+    chosen = {n if n >= 0 else len(args) + n for n in numbers}
+    key: list[tuple[int | str, Any]] = [(i, cache_key(x)) for i, x in enumerate(args) if i in chosen]
+    key += [(name, cache_key(kwargs[name])) for name in names if name in kwargs]
+    args = tuple([x for i, x in enumerate(args) if i not in chosen])
+    return args, {name: x for name, x in kwargs.items() if name not in names}, tuple(key)
+
+
 def _call_known(known: KnownCalls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The results of a call whose program is known; NotImplemented for other calls."""
-    if not kwargs:
-        results = _call_in(known.direct, (settings.trace_key,), args)
+    statics: tuple[Any, ...] = ()
+    if known.static is not None:
+        args, kwargs, key = _without_static(*known.static, args, kwargs)
+        statics = (key,)
+    if known.direct and not kwargs:
+        results = _call_in(known.direct, (settings.trace_key, *statics), args)
         if results is not NotImplemented:
             return results
     for table, flatten in ((known.in_trees, flatten_plain), (known.in_nodes, _flatten_nodes)):
         flat = flatten((args, kwargs)) if table else None
         if flat is not None:
             leaves, structure = flat
-            results = _call_in(table, (settings.trace_key, structure), leaves)
+            results = _call_in(table, (settings.trace_key, structure, *statics), leaves)
             if results is not NotImplemented:
                 return results
     return NotImplemented
@@ -241,7 +288,8 @@ def _call_known(known: KnownCalls, args: tuple[Any, ...], kwargs: dict[str, Any]
 def _fastest() -> tuple[Callable[[KnownCalls, tuple[Any, ...], dict[str, Any]], Any], Callable[[Any], Any]]:
     if _known_calls is None or not native.wanted():
         return _call_known, flatten_plain
-    _known_calls.bind(Array, settings, plain_type, _put, _new_buffers, keep_until_done, _flatten_nodes)
+    functions = plain_type, _put, _new_buffers, keep_until_done, _flatten_nodes, cache_key
+    _known_calls.bind(Array, KnownCalls, settings, tree_nodes.registered, *functions)
     return _known_calls.call_known, _known_calls.flatten_plain
 
 
