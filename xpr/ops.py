@@ -8,6 +8,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr import numpy as jnp
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.interpreter import Tracer
 from xpr.errors import ConcretizationTypeError
 from xpr.primitives.sharding_constraint import decided
@@ -63,6 +64,7 @@ def _bound(dtype: Any, sign: int) -> Any:
     return sign * np.inf
 
 
+@compiled_eagerly("num_segments", "bucket_size")
 def segment_sum(
     data: Any,
     segment_ids: Any,
@@ -103,6 +105,7 @@ def segment_sum(
     )
 
 
+@compiled_eagerly("num_segments", "bucket_size")
 def segment_prod(
     data: Any,
     segment_ids: Any,
@@ -143,6 +146,7 @@ def segment_prod(
     )
 
 
+@compiled_eagerly("num_segments", "bucket_size")
 def segment_max(
     data: Any,
     segment_ids: Any,
@@ -185,6 +189,7 @@ def segment_max(
     )
 
 
+@compiled_eagerly("num_segments", "bucket_size")
 def segment_min(
     data: Any,
     segment_ids: Any,

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from xpr.backend import compiler, devices
-from xpr.backend.array import Array, buffer_of, host_value, kept_buffer_of, result
+from xpr.backend.array import Array, host_value, kept_buffer_of, result
 from xpr.backend.sharding import NamedSharding
 from xpr.backend.stablehlo import Codegen, Module
 from xpr.compile.lower import lower_jaxpr, lower_operation
@@ -214,6 +214,54 @@ def runs_on_host(
     return primitive.faster_in_numpy is not None and primitive.faster_in_numpy(avals, **params)
 
 
+class HostProgram:
+    """A jaxpr in NumPy, whose operations would run there if each was evaluated eagerly."""
+
+    __slots__ = ("_blank", "_outs", "_steps", "out_avals")
+
+    def __init__(self, jaxpr: Jaxpr) -> None:
+        positions = {v: i for i, v in enumerate(jaxpr.invars)}
+        self._blank: list[Any] = [None] * len(positions)  # the values of all variables and literals
+
+        def position(atom: Any) -> int:
+            if type(atom) is Literal or atom not in positions:
+                self._blank.append(np.asarray(atom.val, atom.aval.dtype) if type(atom) is Literal else None)
+                if type(atom) is Literal:
+                    return len(self._blank) - 1
+                positions[atom] = len(self._blank) - 1
+            return positions[atom]
+
+        self._steps = [
+            (eqn.primitive.reference, list(map(position, eqn.invars)), eqn.params, list(map(position, eqn.outvars)))
+            for eqn in jaxpr.eqns
+        ]
+        self._outs, self.out_avals = list(map(position, jaxpr.outvars)), jaxpr.out_avals
+
+    def run(self, values: Sequence[Any]) -> list[Array]:
+        """The results for operands in NumPy."""
+        return list(map(Array, self.out_avals, _without_warnings.run(self._evaluate, values)))
+
+    def _evaluate(self, values: Sequence[Any]) -> list[Any]:
+        known = [*values, *self._blank[len(values) :]]
+        for reference, operands, params, results in self._steps:
+            for i, value in zip(results, reference([known[i] for i in operands], **params)):
+                known[i] = value
+        return [known[i] for i in self._outs]
+
+
+def host_program(jaxpr: Jaxpr) -> HostProgram | None:
+    """The program of a jaxpr without constants; None where an operation would not run in NumPy."""
+    if devices.default_device().platform != "cpu":
+        return None
+    for eqn in jaxpr.eqns:
+        avals, out_avals = tuple([v.aval for v in eqn.invars]), [v.aval for v in eqn.outvars]
+        if eqn.primitive.evaluate is not None or any(map(is_key, (*avals, *out_avals))):
+            return None
+        if not (eqn.primitive.is_exact(avals) and runs_on_host(eqn.primitive, avals, out_avals, eqn.params)):
+            return None
+    return HostProgram(jaxpr)
+
+
 def _aval(x: Any) -> ShapedArray:
     if isinstance(x, Tracer):
         raise x.misused()
@@ -280,7 +328,7 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str, donated: tuple[int, 
     executable = jaxpr.memo.get(key)
     if executable is None:
         executable = jaxpr.memo[key] = _compiled(jaxpr, name, device)
-    buffers = [x.buffer if type(x) is Array else buffer_of(x, _aval(x)) for x in args]
+    buffers = [x.buffer if type(x) is Array else kept_buffer_of(x, _aval(x)) for x in args]
     committed_to = None if device is devices.default_device() else device
     return [result(v.aval, b, committed_to) for v, b in zip(jaxpr.outvars, executable.run(buffers))]
 

@@ -14,6 +14,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.array import Array
 from xpr.control.compiled import compiled
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
@@ -147,6 +148,7 @@ def _log_softmax(x: Any, where: Any = None, *, axes: tuple[int, ...]) -> Any:
     return _hidden(e.sub(shifted, broadcast_back(e.log(total), shape, axes)), where)
 
 
+@compiled_eagerly("axis")
 def logsumexp(
     a: Any, axis: Any = None, b: Any = None, keepdims: bool = False, return_sign: bool = False, where: Any = None
 ) -> Any:
@@ -246,6 +248,7 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
     return arithmetic.subtract(total, exponentials.log(convert(count, dtypes.real_part_of(aval_of(total).dtype))))
 
 
+@compiled_eagerly("axis")
 def standardize(
     x: Any,
     axis: Any = -1,
@@ -306,6 +309,7 @@ def _variance(x: Any, axis: Any, mean: Any, where: Any, algorithm: str) -> Any:
     return arithmetic.maximum(arithmetic.subtract(of_squares, powers.square(mean)), 0)
 
 
+@compiled_eagerly("num_classes", "axis")
 def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
     """For each index a vector of zeros with a 1 at the index; of zeros alone where the index is out of bounds.
 

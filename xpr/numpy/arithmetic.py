@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.numpy.promotion import (
     SCALARS,
@@ -207,6 +208,7 @@ def copysign(x: Any, y: Any, /) -> Any:
     return select_scalar(signbit(y), e.neg(size), size)
 
 
+@compiled_eagerly()
 def heaviside(x: Any, y: Any, /) -> Any:
     """The step function: 0 where x is negative, 1 where it is positive, and y where it is 0.
 

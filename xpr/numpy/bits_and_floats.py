@@ -8,6 +8,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.array import Array
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
 from xpr.numpy import predicates
@@ -284,6 +285,7 @@ def _as_float(name: str, x: Any) -> Any:
 # -- What is not finite
 
 
+@compiled_eagerly()
 def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
     """The array with nan and the infinities replaced by finite numbers.
 

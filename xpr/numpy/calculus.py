@@ -10,6 +10,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.control.compiled import compiled
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.numpy import arithmetic, comparisons, division, reductions
 from xpr.numpy.axes import reduced_axes
@@ -27,6 +28,7 @@ __all__ = ["diff", "ediff1d", "gradient", "interp", "trapezoid", "unwrap"]
 # -- Differences
 
 
+@compiled_eagerly("n", "axis")
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
     """The differences of consecutive elements along an axis, taken n times.
 
@@ -79,6 +81,7 @@ def _edge(part: Any, shape: tuple[int, ...], axis: int) -> Any:
     return broadcast_in_dim(part, tuple(1 if i == axis else n for i, n in enumerate(shape)), ())
 
 
+@compiled_eagerly()
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """The differences of consecutive elements of the flattened array.
 
@@ -101,6 +104,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     return concatenate([reshape(part, (aval_of(part).size,)) for part in flat], 0)
 
 
+@compiled_eagerly("axis", "edge_order")
 def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = None) -> Any:
     """The derivative along axes by second-order central differences, one-sided at the ends.
 
@@ -160,6 +164,7 @@ def _slope(f: Any, axis: int, spacing: Any) -> Any:
 # -- Integrals
 
 
+@compiled_eagerly("axis")
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
     """The integral along an axis by the trapezoidal rule.
 
@@ -195,6 +200,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
 # -- Between samples
 
 
+@compiled_eagerly("period")
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """The piecewise linear interpolation of the points (xp, fp) at `x`.
 
@@ -272,6 +278,7 @@ def _one_period(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Any, Any, Any]:
     return x, xp, concatenate([slice_in_dim(fp, n - 1, n), fp, slice_in_dim(fp, 0, 1)], 0)
 
 
+@compiled_eagerly("axis")
 def unwrap(p: Any, discont: Any = None, axis: int = -1, period: Any = 2 * math.pi) -> Any:
     """The elements shifted by multiples of the period, so that consecutive ones differ by half a period at most.
 

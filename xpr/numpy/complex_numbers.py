@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xpr import dtypes
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.numpy.promotion import as_operand, asarray_like, convert
 from xpr.numpy.trigonometric import arctan2, rad2deg
@@ -52,6 +53,7 @@ def conjugate(x: Any, /) -> Any:
 conj = alias(conjugate, "conj")
 
 
+@compiled_eagerly()
 def angle(z: Any, deg: bool = False) -> Any:
     """The argument of each element in the complex plane.
 

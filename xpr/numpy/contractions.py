@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.numpy.axes import no_out
 from xpr.numpy.matrices import diagonal
@@ -305,6 +306,7 @@ def inner(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_
     return _product(a, b, (sums, (_NONE, _NONE)), precision, preferred_element_type)
 
 
+@compiled_eagerly()
 def outer(a: Any, b: Any, out: None = None) -> Any:
     """The product of every element of `a` and every element of `b`.
 
@@ -390,6 +392,7 @@ def _axes_pair(axes: Any, x: ShapedArray, y: ShapedArray) -> tuple[tuple[int, ..
     return pair[0], pair[1]
 
 
+@compiled_eagerly()
 def kron(a: Any, b: Any) -> Any:
     """The Kronecker product: each element of `a` replaced by its product with `b`.
 
@@ -413,6 +416,7 @@ def kron(a: Any, b: Any) -> Any:
     return reshape(product, tuple(n * m for n, m in zip(left, right)))
 
 
+@compiled_eagerly("axisa", "axisb", "axisc", "axis")
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Any:
     """The cross products of vectors in three dimensions, or in two, where only the third component is returned.
 
@@ -471,6 +475,7 @@ def _spatial(v: Any, stack: tuple[int, ...]) -> Any:
     return concatenate([v, v], len(stack))
 
 
+@compiled_eagerly("offset", "axis1", "axis2")
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: None = None) -> Any:
     """The sum of a diagonal of the matrices that lie along two axes.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xpr import dtypes
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.numpy.promotion import promote_inexact
 from xpr.primitives.elementwise import conj
@@ -17,6 +18,7 @@ __all__ = ["convolve", "correlate"]
 _MODES = ("full", "same", "valid")
 
 
+@compiled_eagerly()
 def convolve(
     a: Any, v: Any, mode: str = "full", *, precision: PrecisionLike = None, preferred_element_type: Any = None
 ) -> Any:
@@ -45,6 +47,7 @@ def convolve(
     return _slide(a, rev(v, (0,)), mode, precision, preferred_element_type)
 
 
+@compiled_eagerly()
 def correlate(
     a: Any, v: Any, mode: str = "valid", *, precision: PrecisionLike = None, preferred_element_type: Any = None
 ) -> Any:

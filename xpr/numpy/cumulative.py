@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xpr import dtypes
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.core.primitive import Primitive
 from xpr.numpy.axes import no_out
@@ -64,6 +65,7 @@ def cumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = None
     return _cumulative("cumprod", cumprod_p, a, axis, dtype, out)
 
 
+@compiled_eagerly("axis")
 def nancumsum(a: Any, axis: int | None = None, dtype: Any = None, out: None = None) -> Any:
     """The cumulative sum along an axis, with nan counted as 0.
 
@@ -108,6 +110,7 @@ def nancumprod(a: Any, axis: int | None = None, dtype: Any = None, out: None = N
     return _cumulative("nancumprod", cumprod_p, a, axis, dtype, out, nan_as=1)
 
 
+@compiled_eagerly("axis")
 def cumulative_sum(x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Any:
     """The cumulative sum along an axis, optionally beginning with 0.
 

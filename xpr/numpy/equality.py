@@ -6,6 +6,7 @@ from typing import Any
 
 from xpr import dtypes
 from xpr.control.compiled import compiled
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of, is_key
 from xpr.numpy import arithmetic, comparisons, creation, predicates, reductions
 from xpr.numpy.promotion import convert, promote_dtypes, promote_shapes
@@ -15,6 +16,7 @@ from xpr.primitives.composites import broadcast_shapes
 __all__ = ["allclose", "array_equal", "array_equiv", "isclose"]
 
 
+@compiled_eagerly()
 def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """Whether |a - b| <= atol + rtol |b|, elementwise; infinities are close only to themselves.
 
@@ -54,6 +56,7 @@ def _isclose(a: Any, b: Any, rtol: Any, atol: Any, *, equal_nan: bool) -> Any:
     return result
 
 
+@compiled_eagerly()
 def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """Whether all elements of two arrays are close, as `isclose` says.
 
@@ -74,6 +77,7 @@ def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool
     return reductions.all(isclose(a, b, rtol, atol, equal_nan))
 
 
+@compiled_eagerly()
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     """Whether two arrays have the same shape and equal elements.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.numpy.promotion import promote_inexact, promote_shapes, select_scalar
 from xpr.numpy.ufunc_builders import float_unary
@@ -88,6 +89,7 @@ def log10(x: Any, /) -> Any:
     return e.mul(e.log(x), aval_of(x).dtype.type(1 / np.log(10)))
 
 
+@compiled_eagerly()
 def logaddexp(x: Any, y: Any, /) -> Any:
     """log(exp(x) + exp(y)), elementwise, without overflow.
 
@@ -127,6 +129,7 @@ def _principal(x: Any) -> Any:
     return e.complex_(e.real(x), e.sub(angle, e.mul(turns, e.scalar(2 * np.pi, angle))))
 
 
+@compiled_eagerly()
 def logaddexp2(x: Any, y: Any, /) -> Any:
     """log2(2^x + 2^y), elementwise, without overflow.
 

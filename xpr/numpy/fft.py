@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.errors import ArgumentError
@@ -507,6 +508,7 @@ def _frequencies(cycles: np.ndarray, n: int, d: Any, dtype: Any, device: Any) ->
     return to_device(divide(asarray(cycles, dtype), multiply(d, n or 1)), device)
 
 
+@compiled_eagerly("axes")
 def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
     """The elements shifted so that frequency 0 is in the middle of each axis.
 
@@ -527,6 +529,7 @@ def fftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
     return _shifted(x, axes, 1)
 
 
+@compiled_eagerly("axes")
 def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
     """The inverse of `fftshift`.
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.array import from_host
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import array_in, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.dimensions.expressions import is_symbolic_dim
@@ -80,6 +81,7 @@ def _run(x: Any, first: int, length: int, step: int, axis: int) -> Any:
 # -- flip, rot90, roll
 
 
+@compiled_eagerly("axis")
 def flip(m: Any, axis: int | Sequence[int] | None = None) -> Any:
     """The array reversed along axes.
 
@@ -124,6 +126,7 @@ def fliplr(m: Any) -> Any:
     return flip(m, 1)
 
 
+@compiled_eagerly("k")
 def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     """The array rotated by k times 90 degrees in the plane of two axes, from the first towards the second.
 
@@ -160,6 +163,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     return m
 
 
+@compiled_eagerly("shift", "axis")
 def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
     """The elements shifted cyclically along axes.
 
@@ -215,6 +219,7 @@ def _shifts(shift: Any, count: int) -> list[Any]:
 # -- tile, repeat, resize
 
 
+@compiled_eagerly("reps")
 def tile(A: Any, reps: Any) -> Any:
     """The array repeated as a whole, a number of times along each axis.
 

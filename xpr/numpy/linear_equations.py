@@ -14,6 +14,7 @@ import numpy as np
 
 from xpr import dtypes, tree
 from xpr.control.compiled import compiled
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.cond.function import cond
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.control.custom.linear_solve import custom_linear_solve
@@ -144,6 +145,7 @@ def inv(a: Any) -> Any:
     return _solve(a, identity(a.aval))
 
 
+@compiled_eagerly("n")
 def matrix_power(a: Any, n: int) -> Any:
     """The n-th power of square matrices, by repeated squaring; of their inverses for negative n.
 
@@ -367,6 +369,7 @@ def _tolerance(rtol: Any, a: Any, factor: float = 1) -> Any:
     return broadcast_to(e.convert_element_type(asarray_like(rtol), dtype), a.aval.shape[:-2])
 
 
+@compiled_eagerly()
 def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None) -> Any:
     """The Moore-Penrose pseudoinverses of matrices.
 
@@ -394,6 +397,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     return _pinv(a, _tolerance(rtol if rtol is not None else rcond, a, 10))[0]
 
 
+@compiled_eagerly()
 def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tuple[Any, Any, Any, Any]:
     """The least-squares solution x of a x = b, which minimizes |b - a x|; of several the one of least norm.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.array import Array
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.dimensions.expressions import is_symbolic_dim
@@ -131,6 +132,7 @@ def _split_at(name: str, m: Any, k: Any, lower: bool) -> Any:
     return select(mask, m, zeros) if lower else select(mask, zeros, m)
 
 
+@compiled_eagerly("k")
 def tril(m: Any, k: int = 0) -> Any:
     """The lower triangles of matrices: elements above the k-th diagonal are 0.
 
@@ -152,6 +154,7 @@ def tril(m: Any, k: int = 0) -> Any:
     return _split_at("tril", m, k, True)
 
 
+@compiled_eagerly("k")
 def triu(m: Any, k: int = 0) -> Any:
     """The upper triangles of matrices: elements below the k-th diagonal are 0.
 
@@ -246,6 +249,7 @@ def _with_diagonal(v: Any, k: int) -> Any:
     return reshape(pad(v, v.aval.dtype.type(0), [(start, end, n)]), (n, n))
 
 
+@compiled_eagerly("k")
 def diagflat(v: Any, k: int = 0) -> Any:
     """The matrix with all elements of an array on its k-th diagonal, and zeros elsewhere.
 
@@ -298,6 +302,7 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
     return reshape(update(reshape(a, (a.aval.size,)), slice(0, end, step), values, SET), shape)
 
 
+@compiled_eagerly("N")
 def vander(x: Any, N: int | None = None, increasing: bool = False) -> Any:
     """The Vandermonde matrix of a vector: each row holds the powers of an element.
 

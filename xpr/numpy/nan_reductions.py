@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.dtypes import greatest, least
 from xpr.numpy import comparisons, predicates, reductions
@@ -29,6 +30,7 @@ def _without_nan(a: Any, fill: Any) -> tuple[Any, bool]:
     return select(e.ne(a, a), full(aval.shape, fill(aval.dtype), aval.dtype), a), True
 
 
+@compiled_eagerly("axis")
 def nansum(
     a: Any,
     axis: Any = None,
@@ -62,6 +64,7 @@ def nansum(
     return reductions.sum(_without_nan(a, lambda dtype: 0)[0], axis, dtype, out, keepdims, initial, where)
 
 
+@compiled_eagerly("axis")
 def nanprod(
     a: Any,
     axis: Any = None,
@@ -95,6 +98,7 @@ def nanprod(
     return reductions.prod(_without_nan(a, lambda dtype: 1)[0], axis, dtype, out, keepdims, initial, where)
 
 
+@compiled_eagerly("axis")
 def nanmax(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Any:
@@ -121,6 +125,7 @@ def nanmax(
     return _nan_max_or_min(reductions.max, "jnp.nanmax", least, a, axis, out, keepdims, initial, where)
 
 
+@compiled_eagerly("axis")
 def nanmin(
     a: Any, axis: Any = None, out: None = None, keepdims: bool = False, initial: Any = None, where: Any = None
 ) -> Any:
@@ -160,6 +165,7 @@ def _nan_max_or_min(
     return select(all_nan, full(aval.shape, np.nan, aval.dtype), result)
 
 
+@compiled_eagerly("axis")
 def nanmean(
     a: Any, axis: Any = None, dtype: Any = None, out: None = None, keepdims: bool = False, where: Any = None
 ) -> Any:
@@ -186,6 +192,7 @@ def nanmean(
     return mean(a, axis, dtype, out, keepdims, where=_present(a, where))
 
 
+@compiled_eagerly("axis", "ddof")
 def nanvar(
     a: Any,
     axis: Any = None,
@@ -221,6 +228,7 @@ def nanvar(
     return var(a, axis, dtype, out, ddof, keepdims, where=_present(a, where), mean=mean)
 
 
+@compiled_eagerly("axis", "ddof")
 def nanstd(
     a: Any,
     axis: Any = None,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.numpy.arithmetic import absolute
 from xpr.numpy.axes import reduced_axes
@@ -43,6 +44,7 @@ def _of_none(x: Any, axes: Sequence[int]) -> int | None:
     return 0 if 0 in (x.aval.shape[i] for i in axes) else None
 
 
+@compiled_eagerly("ord", "axis")
 def vector_norm(
     x: Any, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False, ord: int | float | str = 2
 ) -> Any:
@@ -82,6 +84,7 @@ def vector_norm(
     return power(summed(power(absolute(x), ord), axes, keepdims=keepdims), 1.0 / ord)
 
 
+@compiled_eagerly("ord")
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: int | float | str = "fro") -> Any:
     """The norms of matrices.
 
@@ -104,6 +107,7 @@ def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: int | float | str = "
     return norm(x, ord, (-2, -1), keepdims)
 
 
+@compiled_eagerly("ord", "axis")
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     """The norms of vectors or matrices.
 
@@ -194,6 +198,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     return summed(s > bound, -1, dtype=np.int32)
 
 
+@compiled_eagerly("p")
 def cond(x: Any, p: Any = None) -> Any:
     """The condition numbers of matrices: the norm times the norm of the inverse.
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.numpy import creation
 from xpr.numpy.concrete import concrete_value
@@ -21,6 +22,7 @@ from xpr.primitives.slicing import broadcasted_iota, concatenate, slice_in_dim
 __all__ = ["polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval"]
 
 
+@compiled_eagerly("unroll")
 def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
     """The value of a polynomial at each element of `x`, by Horner's rule.
 
@@ -51,6 +53,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
     return y
 
 
+@compiled_eagerly()
 def polyadd(a1: Any, a2: Any) -> Any:
     """The sum of two polynomials.
 
@@ -91,6 +94,7 @@ def polysub(a1: Any, a2: Any) -> Any:
     return e.sub(*_one_length("polysub", a1, a2))
 
 
+@compiled_eagerly()
 def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
     """The product of two polynomials.
 
@@ -157,6 +161,7 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
     return concatenate(quotients, 0), _trimmed(u, "polydiv") if trim_leading_zeros else u
 
 
+@compiled_eagerly("m")
 def polyder(p: Any, m: int = 1) -> Any:
     """The m-th derivative of a polynomial.
 
@@ -184,6 +189,7 @@ def polyder(p: Any, m: int = 1) -> Any:
     return e.mul(kept, creation.asarray(factors.astype(aval_of(p).dtype)))
 
 
+@compiled_eagerly("m")
 def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     """The m-th antiderivative of a polynomial.
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.errors import ArgumentError
 from xpr.numpy.promotion import (
@@ -127,6 +128,7 @@ cbrt = float_unary(
 )
 
 
+@compiled_eagerly()
 def hypot(x: Any, y: Any, /) -> Any:
     """sqrt(x^2 + y^2), elementwise, without overflow of the squares.
 

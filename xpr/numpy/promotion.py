@@ -16,16 +16,17 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.array import Array, from_host
 from xpr.compile import transfer_guard
+from xpr.compile.evaluate import EvalTrace
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of, describe, integer
-from xpr.core.interpreter import Tracer
+from xpr.core.interpreter import Tracer, context
 from xpr.core.source import depth_of_user, is_internal
 from xpr.errors import ArgumentError, NarrowingWarning
 from xpr.key_types import KeyType
 from xpr.notices import warn
 from xpr.primitives.composites import broadcast_operands, broadcast_shapes
 from xpr.primitives.elementwise import convert_element_type_p
-from xpr.primitives.shapes import broadcast_to
+from xpr.primitives.shapes import broadcast_to, expand_dims
 from xpr.primitives.slicing import select
 
 SCALARS = frozenset({bool, int, float, complex})
@@ -116,6 +117,9 @@ def promote_ranks(*xs: Any, name: str = "") -> Any:
     if settings.numpy_rank_promotion != "allow":
         check_ranks(shapes)
     shape = broadcast_operands(shapes, name)
+    if type(context.trace) is EvalTrace:  # the operation then broadcasts its operands itself, in one program
+        ranks = [len(shape) - len(s) for s in shapes]
+        return tuple(expand_dims(x, range(n)) if s and n else x for x, s, n in zip(xs, shapes, ranks))
     return tuple(broadcast_to(x, shape) if s and len(s) < len(shape) else x for x, s in zip(xs, shapes))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.numpy.arithmetic import maximum, minimum
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact
@@ -76,6 +77,7 @@ def rint(x: Any, /) -> Any:
     return e.round(x, 1)
 
 
+@compiled_eagerly("decimals")
 def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     """Each element rounded to a number of decimals, halves to even.
 
@@ -134,6 +136,7 @@ def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:
     return e.sub(x, whole), whole
 
 
+@compiled_eagerly()
 def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:
     """Each element limited to the interval [min, max].
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.control.compiled import compiled
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import ArgumentError
@@ -322,6 +323,7 @@ def _by_sorting(a: Any, v: Any, side: str) -> Any:
     return reshape(e.sub(position, rank), shape)
 
 
+@compiled_eagerly()
 def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = None) -> Any:
     """The number of the bin that each element lies in: bin i is from bins[i - 1] to bins[i].
 

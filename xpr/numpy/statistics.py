@@ -11,6 +11,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.control.compiled import compiled
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.dimensions.expressions import is_symbolic_dim, surely_at_least
 from xpr.numpy import complex_numbers, creation, reductions, rounding
@@ -87,6 +88,7 @@ def count_where(where: Any, shape: tuple[int, ...], axes: tuple[int, ...], dtype
     return convert(reductions.sum(broadcast_to(as_operand(where), shape), axes), dtypes.real_part_of(dtype))
 
 
+@compiled_eagerly("axis", "ddof", "correction")
 def var(
     a: Any,
     axis: Any = None,
@@ -223,6 +225,7 @@ def _divided(total: Any, shape: tuple[int, ...], axes: tuple[int, ...], where: A
     return e.div(total, select_scalar(enough, count, dtype.type(np.nan)))
 
 
+@compiled_eagerly("axis", "ddof", "correction")
 def std(
     a: Any,
     axis: Any = None,
@@ -263,6 +266,7 @@ def std(
     return _variance_of(as_operand(a), axis, dtype, ddof, keepdims, where, mean, True)
 
 
+@compiled_eagerly("axis")
 def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> Any:
     """The maximum minus the minimum over axes.
 
@@ -286,6 +290,7 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> A
     return e.sub(reductions.max(a, axis, None, keepdims), reductions.min(a, axis, None, keepdims))
 
 
+@compiled_eagerly("axis")
 def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = False, keepdims: bool = False) -> Any:
     """The weighted mean over axes: sum(weights * a) / sum(weights).
 
@@ -339,6 +344,7 @@ def _weights_like(weights: Any, shape: tuple[int, ...], axis: Any, axes: tuple[i
 # -- Covariances
 
 
+@compiled_eagerly("ddof")
 def cov(
     m: Any,
     y: Any = None,
@@ -435,6 +441,7 @@ def _corrected(total: Any, weights: Any, aweights: Any, ddof: int, dtype: np.dty
     return e.sub(total, e.div(e.mul(dtype.type(ddof), squares), total))
 
 
+@compiled_eagerly()
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> Any:
     """The matrix of Pearson correlation coefficients of variables, each a row of `x` (a column with `rowvar=False`).
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.numpy.arithmetic import multiply
 from xpr.numpy.promotion import promote_inexact
 from xpr.numpy.ufunc_builders import alias, float_binary, float_unary
@@ -163,6 +164,7 @@ atanh = alias(arctanh, "atanh")
 atan2 = alias(arctan2, "atan2")
 
 
+@compiled_eagerly()
 def sinc(x: Any, /) -> Any:
     """sin(pi x) / (pi x), and 1 at 0.
 

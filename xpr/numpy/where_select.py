@@ -9,6 +9,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.config import settings
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.errors import ArgumentError, ConcretizationTypeError
@@ -26,6 +27,7 @@ from xpr.primitives.slicing import select_n
 __all__ = ["choose", "piecewise", "select", "where"]
 
 
+@compiled_eagerly("size")
 def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
     """Elements of x where a condition is true, and of y elsewhere.
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpr import numpy as jnp
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.numpy.axes import reduced_axes
 from xpr.primitives.elementwise import complex_
 from xpr.primitives.shapes import shape_of
@@ -39,6 +40,7 @@ def _orthonormal(size: int, dtype: Any) -> np.ndarray:
     return factors.astype(dtype)
 
 
+@compiled_eagerly("type", "n", "axis")
 def dct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The discrete cosine transform of type 2: y_k = 2 sum_j x_j cos(pi k (2 j + 1) / (2 n)).
 
@@ -82,6 +84,7 @@ def _complex(x: Any) -> Any:
     return np.complex128 if x.dtype == np.float64 else np.complex64
 
 
+@compiled_eagerly("type", "n", "axis")
 def idct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str | None = None) -> Any:
     """The inverse of `dct`, of the same arguments.
 
@@ -137,6 +140,7 @@ def _along(transform: Any, name: str, x: Any, s: Any, axes: Any, kind: int, norm
     return x
 
 
+@compiled_eagerly("type", "s", "axes")
 def dctn(
     x: Any, type: int = 2, s: Sequence[int] | None = None, axes: Any = None, norm: str | None = None
 ) -> Any:  # fmt: skip
@@ -165,6 +169,7 @@ def dctn(
     return _along(dct, "dctn", x, s, axes, type, norm)
 
 
+@compiled_eagerly("type", "s", "axes")
 def idctn(
     x: Any, type: int = 2, s: Sequence[int] | None = None, axes: Any = None, norm: str | None = None
 ) -> Any:  # fmt: skip

@@ -8,6 +8,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.array import Array
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.errors import ArgumentError
 from xpr.numpy.axes import no_out
@@ -53,6 +54,7 @@ def _integers(name: str, indices: Any) -> Any:
     return indices
 
 
+@compiled_eagerly("axis")
 def take(
     a: Any,
     indices: Any,

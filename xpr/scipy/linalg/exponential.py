@@ -9,6 +9,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr import numpy as jnp
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.cond.function import cond
 from xpr.control.stop_gradient import stop_gradient
 from xpr.control.while_.fori_loop import fori_loop
@@ -26,6 +27,7 @@ _PADE = [math.comb(13, k) * math.factorial(26 - k) / math.factorial(26) for k in
 _RADIUS = 5.371920351148152
 
 
+@compiled_eagerly("max_squarings")
 def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> Any:
     """The exponentials of square matrices, by scaling, a Padé approximant, and squaring.
 

@@ -1,0 +1,179 @@
+"""Functions that are one program where they are called eagerly: results and types as operation by operation."""
+
+import inspect
+
+import numpy as np
+import pytest
+
+import xpr
+import xpr.numpy as jnp
+from xpr import nn, ops, scipy
+from xpr.control import compiled_eagerly as module
+from xpr.control.compiled_eagerly import compiled_eagerly
+
+x = jnp.asarray(np.random.default_rng(0).normal(size=12).astype(np.float32))
+m, n, ten = x.reshape(3, 4), jnp.arange(12), jnp.arange(10.0)
+half, small = x.astype(jnp.bfloat16), jnp.arange(12, dtype=jnp.int8)
+CALLS = {
+    "var": [(x,), (m, 0), (n,), (half, None, jnp.float32), (m, (0, 1), None, None, 1, True)],
+    "std": [(x,), (m, -1)],
+    "average": [(m, 0, jnp.ones(3))],
+    "cov": [(m,), (m, None, False)],
+    "corrcoef": [(m,)],
+    "ptp": [(m, 1), (n,)],
+    "nansum": [(m, 0), (n,)],
+    "nanmean": [(m.at[0, 0].set(jnp.nan), 0)],
+    "nanvar": [(x.at[0].set(jnp.nan),)],
+    "allclose": [(x, x + 1e-7), (n, n), (x, 1)],
+    "isclose": [(x, np.zeros(12)), (x, 0.0, 0.1)],
+    "array_equal": [(x, x), (n, x), (x, m)],
+    "nan_to_num": [(x / 0,), (n,), (x / 0, True, 1, 2.0, 3)],
+    "trapezoid": [(m,), (n, None, 0.5), (m, jnp.arange(3), 1.0, 0)],
+    "gradient": [(x,), (x, 2.0), (m,)],
+    "diff": [(m,), (n, 2), (x > 0,), (m, 1, 0)],
+    "ediff1d": [(n,)],
+    "unwrap": [(9 * x,)],
+    "interp": [(x, ten, ten**2), (0.5, ten, ten)],
+    "tril": [(m,), (m, 1), (small.reshape(3, 4), -1)],
+    "triu": [(m, -1)],
+    "vander": [(n,), (x, 3, True)],
+    "clip": [(x, 0, 1), (small, 3, 5), (n, 0.5), (half, None, 0.0), (x, n)],
+    "round": [(x,), (x, 2)],
+    "where": [(x > 0, x, 0), (n > 3, n, 1.5), (m > 0, x[:4], small[:4])],
+    "hypot": [(x, 2), (n, n)],
+    "logaddexp": [(x, x), (x, 0.0)],
+    "sinc": [(x,), (n,)],
+    "cross": [(m[:, :3], jnp.ones(3))],
+    "kron": [(m, m[:2]), (n, small)],
+    "outer": [(n, x)],
+    "trace": [(m, 1), (m,)],
+    "polyval": [(x[:3], ten), (np.arange(3.0), 2.0 * x)],
+    "angle": [(x + 1j,), (n,)],
+    "roll": [(m, 1), (m, (1, 2), (0, 1))],
+    "convolve": [(x, ten[:3]), (x, ten[:3], "same")],
+    "heaviside": [(x, 0.5)],
+    "take": [(m, np.array([0, 2]), 0), (n, 3)],
+    "tile": [(n, (2, 3))],
+    "digitize": [(x, ten)],
+    "nancumsum": [(m, 0), (n,)],
+    "linalg.norm": [(x,), (m,), (m, jnp.inf), (m, 1, 0), (n,)],
+    "linalg.cond": [(jnp.eye(3) + 0.1,)],
+    "linalg.pinv": [(m,)],
+    "linalg.matrix_power": [(jnp.eye(3) * 2, 3)],
+    "fft.fftshift": [(n,), (m, 0)],
+}
+OTHERS = {
+    nn.one_hot: [(n, 4), (n, 3)],
+    nn.standardize: [(m,)],
+    ops.segment_sum: [(x, n // 4, 3)],
+    scipy.linalg.expm: [(0.1 * jnp.eye(3),)],
+    scipy.fft.dct: [(x,)],
+}
+
+
+def _function(name):
+    fun = jnp
+    for part in name.split("."):
+        fun = getattr(fun, part)
+    return fun
+
+
+ROWS = [pytest.param(_function(name), args, id=name) for name, calls in CALLS.items() for args in calls]
+ROWS += [pytest.param(fun, args, id=fun.__name__) for fun, calls in OTHERS.items() for args in calls]
+
+
+@pytest.mark.parametrize(("fun", "args"), ROWS)
+def test_results_are_those_of_single_operations(fun, args):
+    expected = xpr.tree.leaves(inspect.unwrap(fun)(*args))
+    for _ in range(2):
+        found = xpr.tree.leaves(fun(*args))
+        assert [each.aval for each in found] == [each.aval for each in expected]
+        for a, b in zip(found, expected):
+            np.testing.assert_allclose(np.asarray(a, b.dtype), b, rtol=2e-6, atol=1e-6)
+
+
+def test_traced_calls_are_the_same_equations():
+    assert [eqn.primitive.name for eqn in xpr.make_jaxpr(jnp.diff)(x).eqns] == ["slice", "slice", "sub"]
+    assert str(xpr.make_jaxpr(jnp.clip)(x, 0.0, 1.0)) == str(xpr.make_jaxpr(inspect.unwrap(jnp.clip))(x, 0.0, 1.0))
+
+
+def _programs(fun):
+    return next(each.known for each in module._all if each.fun is inspect.unwrap(fun))
+
+
+def test_small_exact_functions_run_in_numpy_and_others_are_compiled():
+    xpr.clear_caches()
+    assert not _programs(jnp.diff)
+    jnp.diff(n)
+    jnp.diff(jnp.arange(100_000.0))
+    jnp.linalg.norm(x)
+    assert [program.on_host is not None for program in _programs(jnp.diff).values()] == [True, False]
+    assert [program.on_host for program in _programs(jnp.linalg.norm).values()] == [None]
+
+
+def test_values_that_are_still_being_computed():
+    slow = xpr.jit(lambda x: x @ x)(jnp.ones((700, 700)))
+    np.testing.assert_array_equal(jnp.diff(slow[:2, :3]), np.zeros((2, 2)))
+
+
+def test_floats_are_operands_and_integers_beside_floats():
+    xpr.clear_caches()
+    for bound in (0.5, 0.75, 1):
+        jnp.clip(x, 0, bound)
+        jnp.clip(n, 0, int(4 * bound))
+    types = [tuple(map(str, key[-3:])) for key in _programs(jnp.clip)]
+    assert len(types) == 2 + 3  # float and int as the bound; each of 2, 3 and 4
+    with pytest.raises(OverflowError, match="300"):
+        jnp.clip(small, 0, 300)
+
+
+def test_what_is_no_array_and_may_change_is_read_at_each_call():
+    class Changing:
+        value = 1.0
+
+        def __jax_array__(self):
+            return jnp.full(12, self.value)
+
+    changing, ref = Changing(), xpr.new_ref(jnp.zeros(12))
+    for value in (1.0, 2.0):
+        changing.value = value
+        ref[...] = jnp.full(12, value)
+        np.testing.assert_array_equal(jnp.where(x < 100, changing, 0), np.full(12, value))
+        np.testing.assert_array_equal(jnp.hypot(jnp.zeros(12), ref[...]), np.full(12, value))
+        np.testing.assert_array_equal(jnp.where(x < 100, np.full(12, value), 0), np.full(12, value))
+
+
+def test_functions_that_need_values_are_called_as_they_are():
+    @compiled_eagerly()
+    def chosen(x, which):
+        return x + 1 if which > 0 else x - 1
+
+    assert [float(chosen(jnp.float32(1), which)) for which in (1.0, -1.0, 1.0)] == [2, 0, 2]
+    np.testing.assert_array_equal(jnp.where(n > 9)[0], [10, 11])
+    np.testing.assert_array_equal(jnp.linalg.norm(m, ord=jnp.inf), np.linalg.norm(m, ord=np.inf))
+
+
+def test_errors_are_those_of_the_function():
+    for _ in range(2):
+        with pytest.raises(ValueError, match="axis 5"):
+            jnp.diff(m, axis=5)
+    with xpr.disable_jit():
+        np.testing.assert_array_equal(jnp.diff(n), np.ones(11))
+
+
+def test_arrays_on_several_devices_and_keys_are_left_to_the_operations():
+    keys = xpr.random.split(xpr.random.key(0), 2)
+    assert jnp.where(jnp.array([True, False]), keys, keys[::-1]).dtype == keys.dtype
+    mesh = xpr.make_mesh((1,), ("x",))
+    y = xpr.device_put(x, xpr.NamedSharding(mesh, xpr.P("x")))
+    assert jnp.clip(y, 0, 1).sharding == y.sharding
+    put = xpr.device_put(x, xpr.devices()[0])
+    np.testing.assert_array_equal(jnp.diff(put), np.diff(x))
+
+
+def test_small_operands_broadcast_in_the_program_of_the_operation():
+    large = jnp.ones((300, 400))
+    np.testing.assert_array_equal(large + jnp.arange(400.0), np.ones((300, 400)) + np.arange(400))
+    np.testing.assert_array_equal(jnp.minimum(jnp.arange(400), large), np.minimum(np.arange(400), large))
+    names = [eqn.primitive.name for eqn in xpr.make_jaxpr(jnp.add)(large, large[0]).eqns]
+    assert names == ["broadcast_in_dim", "add"]
