@@ -13,11 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr.backend.array import Array
+from xpr.compile.evaluate import EvalTrace, run_jaxpr
 from xpr.config import settings
 from xpr.control.xla_call import call
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import context
-from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.jaxpr import ClosedJaxpr, constvars_to_invars
 from xpr.core.primitive import cache_key
 from xpr.core.source import OF_CALL
 from xpr.transforms.stage import stage
@@ -50,7 +51,10 @@ class Compiled:
         program = self.programs.get(key)
         if program is None:
             program = self.programs[key] = self.trace(avals, static)
-        outs = call(program.closed, operands, self.name)
+        if type(context.trace) is EvalTrace:
+            outs = run_jaxpr(constvars_to_invars(program.closed), [*program.closed.consts, *operands], self.name)
+        else:
+            outs = call(program.closed, operands, self.name)
         return outs[0] if program.one_result else outs
 
     def trace(self, avals: Sequence[Any], static: dict[str, Any]) -> _Program:
