@@ -344,25 +344,17 @@ def register_dataclass(
     """
     data, meta = _fields_of(nodetype, data_fields, meta_fields)
     _check_fields(nodetype, data, meta, drop_fields)
-    children_of, values_of = _attributes(data), _attributes(meta)
     keys = tuple(GetAttrKey(name) for name in data)
     names = (*data, *meta)
 
-    def flatten(node: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[GetAttrKey, ...]]:
-        return children_of(node), values_of(node), keys
+    def flatten(node: Any) -> tuple[list[Any], tuple[Any, ...], tuple[GetAttrKey, ...]]:
+        return [getattr(node, name) for name in data], tuple([getattr(node, name) for name in meta]), keys
 
     def unflatten(values: tuple[Any, ...], children: Iterable[Any]) -> Any:
         return nodetype(**dict(zip(names, (*children, *values), strict=True)))
 
     _register(nodetype, unflatten, _Registration(flatten, True, None))
     return nodetype
-
-
-def _attributes(names: Sequence[str]) -> Callable[[Any], tuple[Any, ...]]:
-    """A function of an object to its attributes with these names."""
-    if len(names) >= 2:
-        return operator.attrgetter(*names)
-    return lambda node: tuple([getattr(node, name) for name in names])
 
 
 def _fields_of(

@@ -176,7 +176,7 @@ def compiled_eagerly(*static: str) -> Callable[[_F], _F]:
     >>> @compiled_eagerly("n")
     ... def shifted(x, n, scale=1.0):
     ...     return jnp.roll(x, n) * scale
-    >>> shifted(jnp.arange(3), 1, scale=2.0)
+    >>> shifted(jnp.arange(3.0), 1, scale=2.0)
     Array([4., 0., 2.], dtype=float32)
     """
 
