@@ -168,17 +168,21 @@ class Module:
         body: Callable[[Builder, list[Value]], list[Value]],
         *,
         public: bool = False,
+        takes_dimensions: bool = True,
         argument_attributes: Sequence[str] = (),
         result_attributes: Sequence[str] = (),
     ) -> str:
-        """Adds a function whose body is written by `body(builder, arguments) -> results`; returns its name."""
+        """Adds a function whose body is written by `body(builder, arguments) -> results`; returns its name.
+
+        `takes_dimensions` says whether it takes the dimension variables, if it is not public and there are any.
+        """
         name = name if public else self.unique_name(name)
         builder = Builder(self)
         arguments = [Value(f"%arg{i}", aval) for i, aval in enumerate(in_avals)]
         builder.inputs = frozenset(arguments) if public else frozenset()
         builder.runs_once = public
         attributes = list(argument_attributes) or [""] * len(arguments)
-        if self.dimension_variables and not public:
+        if self.dimension_variables and takes_dimensions and not public:
             builder.dimensions = {each: Value(f"%dim{i}", SIZE) for i, each in enumerate(self.dimension_variables)}
             attributes[:0] = [f" {{jax.global_constant = {quoted(each)}}}" for each in self.dimension_variables]
         results = body(builder, arguments)
@@ -671,7 +675,7 @@ class Builder:
         """
         numbers = zip(x.aval.shape, low, high, interior)
         shape = tuple([n + max_dim(n - 1, 0) * between + lo + hi for n, lo, hi, between in numbers])
-        if any(map(is_symbolic_dim, (*low, *high))):
+        if any(map(is_symbolic_dim, (*low, *high, *interior))):
             vectors = list(map(self.shape, (low, high, interior)))
             return self.op("stablehlo.dynamic_pad", [x, value, *vectors], x.aval.update(shape=shape))
         never_cut = [axis for axis, between in enumerate(interior) if between and min(low[axis], high[axis]) < 0]
