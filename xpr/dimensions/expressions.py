@@ -472,6 +472,8 @@ def _extreme(name: str, x: Any, y: Any) -> Any:
         lower = upper = difference
     if lower >= 0 or upper <= 0:
         return x if (lower >= 0) == (name == "max") else y
+    if isinstance(x, DimExpr) and isinstance(y, DimExpr) and y.key < x.key:
+        x, y = y, x
     return operation(name, x, y, difference.scope)
 
 

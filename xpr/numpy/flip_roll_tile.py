@@ -275,6 +275,7 @@ def repeat(
     size = a.aval.shape[axis]
     if is_symbolic_dim(repeats) and total_repeat_length is None:
         return _each_repeated(a, repeats, axis)
+    repeats = asarray_like(repeats) if is_symbolic_dim(repeats) else repeats
     if isinstance(repeats, Tracer):
         if total_repeat_length is not None:
             return read(a, _repeated_index(repeats, size, total_repeat_length), axis, indices_are_sorted=True)

@@ -56,11 +56,13 @@ def _shuffled_while_needed(key: Any, x: Any, axis: int) -> Any:
     """The same of a symbolic number of elements: each round is a branch, taken where there are so many of them."""
     elements = size_as(aval_of(x).size, dtypes.int32)
     for least in _LEAST_OF_ROUND:
-        key, x = cond(ge(elements, np.int32(least)), lambda *args: _sorted_by_words(*args, axis), lambda *args: args, key, x)
+        one_more = ge(elements, np.int32(least))
+        key, x = cond(one_more, lambda key, x: _sorted_by_words(key, x, axis), lambda key, x: (key, x), key, x)
     return x
 
 
-_LEAST_OF_ROUND = [math.floor((2**32 - 1) ** (i / 3)) + 1 for i in range(3)]  # the numbers of elements that need one more
+# The least numbers of elements that take one, two and three rounds; no more of them can be numbered.
+_LEAST_OF_ROUND = [math.floor((2**32 - 1) ** (i / 3)) + 1 for i in range(3)]
 
 
 def _order(key: Any, n: int) -> Any:

@@ -97,7 +97,7 @@ def _fills(fill_value: Any, ndim: int) -> list[Any]:
     values = fill_value if isinstance(fill_value, (tuple, list)) else [0 if fill_value is None else fill_value] * ndim
     if len(values) != ndim:
         raise ValueError(f"nonzero: fill_value has {len(values)} elements, and the array has {ndim} axes.")
-    return [as_integer(v) if is_known(v) else v for v in values]
+    return [asarray_like(v) if is_symbolic_dim(v) else as_integer(v) if is_known(v) else v for v in values]
 
 
 def _padded(indices: Sequence[np.ndarray], count: int, fills: Sequence[int]) -> tuple[Any, ...]:

@@ -54,8 +54,8 @@ def windowed_shape(shape: tuple[int, ...], window: Window) -> tuple[int, ...]:
 
 def is_symbolic(window: Window) -> bool:
     """Whether one of the parameters is a symbolic dimension."""
-    numbers = [n for values in window.values() for each in values for n in (each if isinstance(each, tuple) else (each,))]
-    return any(map(is_symbolic_dim, numbers))
+    sizes = [n for name, values in window.items() if name != "padding" for n in values]
+    return any(map(is_symbolic_dim, (*sizes, *(n for pair in window["padding"] for n in pair))))
 
 
 # -- Reductions
@@ -277,7 +277,7 @@ def _lower_native(
 
 
 def _parameters(b: Builder, window: Window) -> list[Value]:
-    """The windows' parameters as operands of dynamic_reduce_window, which becomes reduce_window once shapes are known."""
+    """The parameters as operands of dynamic_reduce_window, which becomes reduce_window once shapes are known."""
     low, high = (b.shape(each) for each in zip(*window["padding"]))
     rank = len(window["padding"])
     columns = [b.reshape(each, (rank, 1)) for each in (low, high)]
