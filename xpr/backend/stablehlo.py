@@ -19,9 +19,9 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend import runtime
-from xpr.backend.callbacks import TARGETS, Callback, HostFunction
+from xpr.backend.callbacks import TARGETS, TARGETS_OF_PARTS, Callback, HostFunction
 from xpr.backend.mesh import MeshOfProcesses
-from xpr.backend.mlir_text import NUMBER_AS_TOKEN, TOKEN, axis_text, dense, int_array, quoted, tensor_type
+from xpr.backend.mlir_text import NUMBER_AS_TOKEN, TOKEN, axis_text, dense, int_array, int_list, quoted, tensor_type
 from xpr.backend.nan_guards import guard_exponentials, has_exponentials
 from xpr.backend.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, axes_of, sharding_from_hlo
 from xpr.core.avals import ShapedArray
@@ -704,14 +704,25 @@ class Builder:
         return self.ops("func.call", operands, results, f"callee = @{function}", attributes=attributes)
 
     def callback(
-        self, function: HostFunction, operands: Sequence[Value], results: Sequence[ShapedArray], effect: str | None
+        self,
+        function: HostFunction,
+        operands: Sequence[Value],
+        results: Sequence[ShapedArray],
+        effect: str | None,
+        of_parts: bool = False,
     ) -> list[Value]:
-        """A call of a Python function on the host; `effect` is "ordered", "unordered" or None."""
-        ordered, target = effect == "ordered", TARGETS[self.platform]
+        """A call of a Python function on the host; `effect` is "ordered", "unordered" or None.
+
+        `of_parts`: each device calls it with its parts of the operands, as the compiler shards them; without results.
+        """
+        ordered, target = effect == "ordered", (TARGETS_OF_PARTS if of_parts else TARGETS)[self.platform]
         properties = (
             f'call_target_name = "{target}", api_version = 4 : i32, has_side_effect = {str(bool(effect)).lower()}, '
             f"backend_config = {{index = {len(self.module.callbacks)} : ui64}}"
         )
+        if of_parts:  # XLA's partitioner asks for them
+            orders = [f"dense<{int_list(range(x.aval.ndim)[::-1])}> : tensor<{x.aval.ndim}xindex>" for x in operands]
+            properties += f", operand_layouts = [{', '.join(orders)}], result_layouts = []"
         self.module.callbacks.append(Callback(function, ordered, results, self.platform))
         if not ordered:
             return self.ops("stablehlo.custom_call", operands, results, properties)
