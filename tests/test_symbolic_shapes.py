@@ -476,7 +476,7 @@ def test_the_assertions_in_the_program_hold_too():
     }"""
     outer = text.replace("public @main", "private @inner").rstrip().removesuffix("}") + main
     portable.refined(outer.replace("SHAPE", "3x3x4"))
-    with pytest.raises(Exception, match=r"\(= 2\) and the specification 'b' \(= 3\), b = 3"):
+    with pytest.raises(ValueError, match=r"^Shapes of .* \(= 2\) and the specification 'b' \(= 3\), b = 3.$"):
         portable.refined(outer.replace("SHAPE", "3x2x4"))
 
 
@@ -488,6 +488,21 @@ def test_constraints_are_checked():
     sliced = export.export(xpr.jit(lambda x: x[: x.shape[1], :16]))
     a, b = dims("a, b", constraints=("a >= b", "b >= 16"))
     assert str(sliced(xpr.ShapeDtypeStruct((a, b), FLOAT)).out_avals) == "(ShapedArray(float32[b,16]),)"
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["fresh", "read"])
+@pytest.mark.parametrize("text, constraints, right, wrong, message", [
+    ("a, b", ["a == b"], (3, 3), (3, 4), r"shape\[1\] \(= 4\) and the specification 'b' \(= 3\)"),
+    ("a, b", ["a >= 2", "a == b"], (2, 2), (1, 1), "they have to satisfy a >= 2"),
+    ("a, b", ["max(a, b) == 4", "a == b"], (4, 4), (3, 3), r"they have to satisfy max\(a, b\) == 4"),
+    ("a, b, c", ["a == b + c", "b == 2*c", "a <= 6"], (6, 4, 2), (9, 6, 3), "they have to satisfy a <= 6"),
+])  # fmt: skip
+def test_variables_that_equal_others(text, constraints, right, wrong, message, again):
+    exported = export.export(xpr.jit(jnp.sum))(xpr.ShapeDtypeStruct(dims(text, constraints=constraints), FLOAT))
+    exported = export.deserialize(exported.serialize()) if again else exported
+    assert exported.call(np.ones(right, FLOAT)) == math.prod(right)
+    with pytest.raises(ValueError, match=message):
+        exported.call(np.ones(wrong, FLOAT))
 
 
 def test_calls_in_other_programs_with_symbolic_shapes():

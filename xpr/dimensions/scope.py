@@ -97,6 +97,11 @@ class SymbolicScope:
                     return changed
         return None
 
+    def replaced(self) -> dict[str, Any]:
+        """What variables that are a left side of an equality are replaced by."""
+        factors = ((term.factor, n, right) for term, (n, right) in self.rules.items())
+        return {factor.variable: right for factor, n, right in factors if factor and factor.variable and n == 1}
+
     def inconclusive(self, dimension: DimExpr, message: str) -> Exception:
         """The error where the value of a dimension has to be known."""
         return InconclusiveDimensionOperation(message)
