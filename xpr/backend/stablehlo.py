@@ -430,6 +430,13 @@ class Builder:
             return vectors[0]
         return self.op("stablehlo.concatenate", vectors, SIZE.update(shape=(len(vectors),)), "dimension = 0 : i64")
 
+    def pairs(self, pairs: Sequence[Sequence[Any]]) -> Value:
+        """Pairs of dimensions as a matrix of i32, one in each row."""
+        rank = len(pairs)
+        columns = [self.reshape(self.shape(each), (rank, 1)) for each in zip(*pairs)]
+        aval = SIZE.update(shape=(rank, 2))
+        return self.op("stablehlo.concatenate", columns, aval, "dimension = 1 : i64")
+
     def _sum(self, size: DimExpr) -> Value:
         total: Value | None = None
         for term, count in size.terms:

@@ -214,7 +214,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if flat.aval.dtype.itemsize < 4:
         flat = convert_element_type(flat, np.int32)
-    sizes = tuple(convert(n, aval_of(flat).dtype) if isinstance(n, Tracer) else as_integer(n) for n in sizes)
+    sizes = tuple(convert(n, aval_of(flat).dtype) if isinstance(n, Tracer) else as_size(n) for n in sizes)
     total = math.prod(sizes)
     if isinstance(total, Tracer):
         is_negative = lt(flat, aval_of(flat).dtype.type(0))
@@ -223,7 +223,8 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
         raise ValueError(f"unravel_index: an array of shape {sizes} has no elements.")
     else:
         counted = wrapped(flat, total)
-    axes = _unraveled(clip(counted, 0, total - 1), sizes)
+    last = size_as(total - 1, aval_of(flat).dtype) if is_symbolic_dim(total) else total - 1
+    axes = _unraveled(clip(counted, 0, last), sizes)
     return tuple([asarray_like(convert_element_type(x, dtype)) for x in axes])
 
 

@@ -278,12 +278,8 @@ def _lower_native(
 
 def _parameters(b: Builder, window: Window) -> list[Value]:
     """The parameters as operands of dynamic_reduce_window, which becomes reduce_window once shapes are known."""
-    low, high = (b.shape(each) for each in zip(*window["padding"]))
-    rank = len(window["padding"])
-    columns = [b.reshape(each, (rank, 1)) for each in (low, high)]
-    padding = b.op("stablehlo.concatenate", columns, low.aval.update(shape=(rank, 2)), "dimension = 1 : i64")
     names = ("window_dimensions", "window_strides", "base_dilation", "window_dilation")
-    return [*(b.shape(window[name]) for name in names), padding]
+    return [*(b.shape(window[name]) for name in names), b.pairs(window["padding"])]
 
 
 def _lower_select_and_scatter(
