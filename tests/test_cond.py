@@ -14,7 +14,7 @@ from tests.peer import JAX, needs_jax
 from xpr import core, lax
 from xpr.compile.evaluate import reference_eval
 from xpr.compile.lower import lower_jaxpr
-from xpr.control.cond import batching
+from xpr.control.cond import batching, platforms
 from xpr.errors import BranchMismatch
 from xpr.passes.dce import dce_jaxpr
 
@@ -609,6 +609,16 @@ class TestPlatformDependent:
             np.testing.assert_allclose(way(xpr.vmap(self.of))(x), np.sin(x), rtol=1e-6)
             np.testing.assert_allclose(way(xpr.vmap(xpr.grad(self.of)))(x), np.cos(x), rtol=1e-6)
             np.testing.assert_allclose(way(xpr.hessian(lambda x: self.of(x).sum()))(x), -np.diag(np.sin(x)), atol=1e-6)
+
+    def test_outside_of_jit_it_is_that_of_the_arguments(self, monkeypatch):
+        """Not that of the default backend, under transformations either."""
+        monkeypatch.setattr(platforms, "default_backend", lambda: "tpu")
+        x = jnp.linspace(0, 1, 3)
+        np.testing.assert_allclose(self.of(x), np.sin(x), rtol=1e-6)
+        np.testing.assert_allclose(xpr.grad(lambda x: self.of(x).sum())(x), np.cos(x), rtol=1e-6)
+        np.testing.assert_allclose(xpr.jvp(self.of, (x,), (x,))[0], np.sin(x), rtol=1e-6)
+        np.testing.assert_allclose(xpr.vmap(xpr.grad(self.of))(x), np.cos(x), rtol=1e-6)
+        np.testing.assert_allclose(self.of(0.5), np.tanh(0.5), rtol=1e-6)  # a Python number is nowhere
 
     def test_programs_for_several_platforms(self):
         exported = xpr.export.export(xpr.jit(self.of), platforms=("cpu", "cuda"))(1.0)

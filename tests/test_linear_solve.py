@@ -254,3 +254,14 @@ def test_wrong_roots(f, solve, tangent_solve, error, part):
     assert part in str(caught.value)
     with pytest.raises(TypeError, match=r"with has_aux=True `solve` must return \(root, auxiliary data\)"):
         lax.custom_root(f, 1.0, lambda f, x: x, None, has_aux=True)
+
+
+@pytest.mark.parametrize("f, part", [
+    (lambda x: (x, x), "expected a leaf, got tuple of 2"), (lambda x: x * B, "initial_guess   is f32[]   f f32[2]"),
+])  # fmt: skip
+def test_wrong_equations_outside_of_transformations(f, part):
+    with pytest.raises(TypeError, match="`f` must give something like the initial guess") as caught:
+        lax.custom_root(f, 1.0, lambda f, x: xpr.tree.leaves(f(x))[0].sum(), None)
+    assert part in str(caught.value)
+    wide = lax.custom_root(lambda x: x, 1.0, lambda f, x: f(B)[0], None)  # of another argument f gives something else
+    assert wide == B[0]

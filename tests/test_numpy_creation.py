@@ -474,3 +474,8 @@ def test_distances_of_traced_samples(num: int, endpoint: bool) -> None:
     for traced, known in zip(xpr.jit(samples)(start, stop), samples(start, stop), strict=True):
         assert traced.shape == known.shape and traced.dtype == known.dtype
         np.testing.assert_allclose(traced, known)
+
+
+def test_grids_of_integers_and_floats_where_promotion_is_strict():
+    with xpr.numpy_dtype_promotion("strict"):
+        assert jnp.mgrid[1:6:8j, 2:4].dtype == np.float32 and jnp.ogrid[0:1:3j, :2][1].dtype == np.float32

@@ -14,7 +14,7 @@ from tests import eight_devices
 from tests.helpers import close, primitive_names, same
 from tests.peer import JAX, needs_jax
 from xpr import core, lax, tree, tree_util
-from xpr.errors import RefError
+from xpr.errors import ArgumentError, RefError
 from xpr.experimental import random
 from xpr.passes.discharge import discharge, uses_of_refs
 
@@ -81,12 +81,28 @@ def test_views_are_refs_to_a_part():
     holds(ref, [[0, 1, 2, 3], [4, 51, 7, 7], [8, 9, 10, 11]])
 
 
+def test_views_in_another_shape():
+    ref = xpr.new_ref(jnp.arange(12).reshape(3, 4))
+    view = ref.reshape(2, -1)
+    assert view.shape == (2, 6) and view.reshape((12,)).shape == (12,) and str(view).endswith(".reshape(2, 6)")
+    view[1, 0] += 100
+    ref.at[1].reshape(2, 2)[...] = jnp.array([[1, 2], [3, 4]])
+    view.reshape(-1)[-1] = 7
+    holds(ref, [[0, 1, 2, 3], [1, 2, 3, 4], [8, 9, 10, 7]])
+    for sizes in ((5, -1), (5,), (2, 3)):
+        with pytest.raises(TypeError, match="reshape: "):
+            ref.reshape(*sizes)
+    with pytest.raises(ArgumentError, match=r"vmap: a view of a Ref, reshape\(12\), is an argument"):
+        xpr.vmap(lambda x: x[...])(ref.reshape(12))
+
+
 VIEWS = {
     "slice": lambda ref: ref.at[2:7],
     "integer": lambda ref: ref.at[3],
     "array": lambda ref: ref.at[jnp.array([4, 1])],
     "of a view": lambda ref: ref.at[::2].at[jnp.array(1)],
     "whole": lambda ref: ref.at[...],
+    "reshaped": lambda ref: ref.reshape(5, -1).at[1:3, 0],
 }
 MESH = xpr.make_mesh((1,), ("x",))
 OPERATIONS = {

@@ -68,6 +68,14 @@ def test_errors():
         cg(lambda x: x, jnp.ones(2), jnp.ones(3))
 
 
+@pytest.mark.parametrize("solver", [cg, bicgstab, gmres])
+def test_solutions_of_numbers_are_weakly_typed(solver):
+    assert solver(lambda x: 2 * x, 3.0)[0].weak_type
+    assert not solver(lambda x: 2 * x, 3.0, jnp.zeros(()))[0].weak_type
+    found, _ = solver(lambda x: xpr.tree.map(lambda each: 2 * each, x), {"a": jnp.ones(2), "b": 3.0})
+    assert {name: x.weak_type for name, x in found.items()} == {"a": False, "b": True}
+
+
 def test_cycles_of_gmres():
     """Restarts converge too, and end where nothing gets better, or where the basis is whole."""
     expected = np.linalg.solve(GENERAL, B)

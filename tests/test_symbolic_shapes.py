@@ -1,6 +1,7 @@
 """Symbolic dimensions: their arithmetic and comparisons, programs with them, and the checks when these are called."""
 
 import itertools
+import math
 import operator
 import random
 from functools import partial
@@ -18,6 +19,7 @@ from xpr.dimensions.expressions import DimExpr, evaluate, surely_at_least, surel
 from xpr.dimensions.slices import broadcast_sizes, slice_bounds
 from xpr.errors import InconclusiveDimensionOperation, UnexpectedDimVar, UnsupportedRule
 from xpr.jaxpr import parse
+from xpr.random.choices import _LEAST_OF_ROUND
 
 try:
     import flatbuffers as _peers_flatbuffers  # noqa: F401  # JAX's serialization needs it
@@ -169,6 +171,19 @@ def test_wrong_constraints(constraints, message):
         export.SymbolicScope(constraints)
 
 
+def test_multiples():
+    b, c = dims("b, c", constraints=["mod(b, 4) == 0"])
+    assert 4 * (b // 4) == b == -4 * (b // -4) and b // 4 * c * 2 * 2 == b * c and b % -4 == 0
+    assert b >= b // 4 and b >= 3 * (b // 4) and b >= 4 * (b // 4)
+    (a,) = dims("a", constraints=["mod(a + mod(a, 2), -2) == 0"])
+    assert divmod(a + a % 2, -2)[1] == 0 == (a + a % 2) % 2 and (a + a % 2) // 2 * 2 == a + a % 2
+
+
+def test_equalities_hold_in_either_order():
+    a, b = dims("a, b", constraints=["b >= 2", "min(a, b) == b - 2"])
+    assert core.min_dim(b, a) == core.min_dim(a, b) == b - 2 and str(core.max_dim(b, a)) == "max(a, b)"
+
+
 def test_two_equalities_of_one_term():
     with pytest.raises(NotImplementedError, match="several equalities with the left side a"):
         export.SymbolicScope(["2*a == c", "a == d"])
@@ -258,6 +273,7 @@ def test_slices_and_broadcasts_are_those_of_integers(n):
 # -- Programs
 
 INTEGER = np.int32
+ROWS = np.array([0, 2])
 SIZES = {"a": 3, "b": 5, "c": 2, "h": 4, "t": 7}
 NHWC, NWC = ("NHWC", "HWIO", "NHWC"), ("NWC", "WIO", "NWC")
 
@@ -348,6 +364,54 @@ PROGRAMS = {
     "chosen": (lambda x: xrandom.choice(xrandom.key(0), x.shape[0], (4,)), "b"),
     "resized": (lambda x: image.resize(x, (3, 2 * x.shape[1]), "linear"), "3, b"),
     "einsum of three": (lambda x, y: jnp.einsum("ab,cb,cd->ad", x, y, y), "a, b", "c, b"),
+    "at indices that are known": (
+        lambda x: [x[1], x[-2, 1], x[ROWS], x[:, -1 - ROWS], x[np.array(1)], x[ROWS, -2]], "b, h"),
+    "updated at indices that are known": (
+        lambda x: x.at[1].set(0).at[-2, 1].add(1).at[np.array([0, -1])].mul(2).at[1:, ::2].max(0), "b, h"),
+    "beyond the end": (lambda x: x.at[jnp.array([-7, 7])].get(mode="fill", fill_value=3.0), "b"),
+    "nonzero": (lambda x: jnp.nonzero(x > 0, size=x.shape[0], fill_value=x.shape[0]), "b, 2"),
+    "triangles": (lambda x: [*jnp.tril_indices(*x.shape), *jnp.triu_indices(x.shape[0], 1, x.shape[1]),
+                             *jnp.triu_indices(x.shape[1], -x.shape[0]), *jnp.tril_indices(x.shape[0], 1)], "b, h"),
+    "the most of a size": (lambda x: lax.top_k(x, x.shape[1] - 1), "a, b"),
+    "incomplete gamma": (lambda x: scipy.special.gammainc(jnp.exp(x), jnp.exp(x[0])), "b, 2"),
+    "permuted": (lambda x: [xrandom.permutation(xrandom.key(0), x), xrandom.permutation(xrandom.key(1), x.shape[1])],
+                 "h, t"),
+    "permuted independently": (lambda x: xrandom.permutation(xrandom.key(2), x, 1, independent=True), "h, t"),
+    "chosen once": (lambda x: xrandom.choice(xrandom.key(0), x, (3,), replace=False), "b + 3"),
+    "gamma by XLA's generator": (
+        lambda x: xrandom.gamma(xrandom.split(xrandom.key(0, impl="unsafe_rbg"), x.shape[0])[0], x**2), "a, 2"),
+    "windows cut at the ends": (lambda x: [lax.reduce_window(x, 0.0, lax.add, (2, 3), (2, 2), "SAME"),
+                                           xpr.grad(lambda x: lax.reduce_window(
+                                               x, -np.inf, lax.max, (3, 2), (2, 1), "SAME").sum())(x)],
+                                "b, t"),
+    "windows of a size": (lambda x: [lax.reduce_window(x, -np.inf, lax.max, (2, x.shape[0]), (1, 1), "VALID"),
+                                     xpr.grad(lambda x: lax.reduce_window(
+                                         x, 0.0, lax.add, x.shape, (1, 2), "SAME").std())(x)], "a, t"),
+    "windows by a function": (
+        lambda x: lax.reduce_window(x, 0.0, lambda a, b: a + b + 1, (2, 3), (2, 2), "SAME"), "b, t"),
+    "on a diagonal": (lambda x: jnp.diag(x, 1), "b"),
+    "repeated up to a length": (lambda x: jnp.repeat(x, x.shape[0], total_repeat_length=8), "b"),
+    "windows read": (lambda x, i: lax.gather(x, i[:, None], lax.GatherDimensionNumbers((1,), (), (0,)), i.shape),
+                     "10", ("c", INTEGER)),
+    "jacobians": (lambda x: [xpr.jacfwd(jnp.sin)(x), xpr.jacrev(lambda x: x[:, None] * x)(x),
+                             xpr.hessian(lambda x, y: (x**2 * y).sum(), (0, 1))(x, x + 1)], "b"),
+    "rolled by a size": (lambda x: [jnp.roll(x, x.shape[0] // 2, 0), jnp.roll(x, (1, -x.shape[1]), (0, 1))], "b, h"),
+    "inserted and deleted": (lambda x: [jnp.insert(x, 1, 5.0), jnp.insert(x, -1, x[0], axis=0), jnp.delete(x, -2, 1)],
+                             "b, h"),
+    "diagonals": (lambda x: [jnp.diagonal(x), jnp.diagonal(x, 2), jnp.trace(x, -1)], "b, h"),
+    "determinants": (lambda x: [jnp.linalg.det(x), *jnp.linalg.slogdet(x + 3 * jnp.eye(x.shape[1]))], "c, h, h"),
+    "distinct": (lambda x: [*jnp.unique(x > 0, True, True, True, size=3), jnp.union1d(x, x[:2], size=x.shape[0]),
+                            *jnp.intersect1d(x, jnp.abs(x), return_indices=True, size=2)], "b"),
+    "members": (lambda x: [jnp.isin(jnp.arange(3.0), jnp.round(x)), jnp.isin(x, jnp.abs(x))], "b, h"),
+    "indices of a flat one": (lambda x: jnp.unravel_index(jnp.arange(-2, 3), x.shape), "b, h"),
+    "compressed": (lambda x: jnp.compress(jnp.array([True, False, True]), x, size=2, axis=0, fill_value=7), "b, c"),
+    "in another size": (lambda x: [jnp.resize(x, (2, 3)), jnp.resize(x, (x.shape[1], 7))], "b, c"),
+    "crossed": (lambda x, y: jnp.cross(x, y), "b, 3", "3"),
+    "an exponential": (lambda x: scipy.linalg.expm(x / 4), "c, 3, 3"),
+    "Toeplitz": (lambda x: scipy.linalg.toeplitz(x, x**2), "b"),
+    "a gradient through strides": (
+        lambda x: xpr.grad(lambda x: (lax.conv_general_dilated(
+            x, jnp.ones((3, 3, 2)), (2,), "SAME", dimension_numbers=NWC) ** 2).sum())(x), "c, t, 3"),
     "every second window": (lambda x, k: lax.conv_general_dilated(x, k, (2,), "SAME", dimension_numbers=NWC),
                             "2, b, 3", "3, 3, 4"),
 }  # fmt: skip
@@ -431,7 +495,7 @@ def test_the_assertions_in_the_program_hold_too():
     }"""
     outer = text.replace("public @main", "private @inner").rstrip().removesuffix("}") + main
     portable.refined(outer.replace("SHAPE", "3x3x4"))
-    with pytest.raises(Exception, match=r"\(= 2\) and the specification 'b' \(= 3\), b = 3"):
+    with pytest.raises(ValueError, match=r"^Shapes of .* \(= 2\) and the specification 'b' \(= 3\), b = 3.$"):
         portable.refined(outer.replace("SHAPE", "3x2x4"))
 
 
@@ -443,6 +507,21 @@ def test_constraints_are_checked():
     sliced = export.export(xpr.jit(lambda x: x[: x.shape[1], :16]))
     a, b = dims("a, b", constraints=("a >= b", "b >= 16"))
     assert str(sliced(xpr.ShapeDtypeStruct((a, b), FLOAT)).out_avals) == "(ShapedArray(float32[b,16]),)"
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["fresh", "read"])
+@pytest.mark.parametrize("text, constraints, right, wrong, message", [
+    ("a, b", ["a == b"], (3, 3), (3, 4), r"shape\[1\] \(= 4\) and the specification 'b' \(= 3\)"),
+    ("a, b", ["a >= 2", "a == b"], (2, 2), (1, 1), "they have to satisfy a >= 2"),
+    ("a, b", ["max(a, b) == 4", "a == b"], (4, 4), (3, 3), r"they have to satisfy max\(a, b\) == 4"),
+    ("a, b, c", ["a == b + c", "b == 2*c", "a <= 6"], (6, 4, 2), (9, 6, 3), "they have to satisfy a <= 6"),
+])  # fmt: skip
+def test_variables_that_equal_others(text, constraints, right, wrong, message, again):
+    exported = export.export(xpr.jit(jnp.sum))(xpr.ShapeDtypeStruct(dims(text, constraints=constraints), FLOAT))
+    exported = export.deserialize(exported.serialize()) if again else exported
+    assert exported.call(np.ones(right, FLOAT)) == math.prod(right)
+    with pytest.raises(ValueError, match=message):
+        exported.call(np.ones(wrong, FLOAT))
 
 
 def test_calls_in_other_programs_with_symbolic_shapes():
@@ -490,6 +569,16 @@ def test_integers_with_symbolic_shapes_have_no_derivatives():
         (lambda x: x @ jnp.ones((4, 4)), r"got \(a,\) and \(4,\): axes \[0\] of f32\[a\]"),
         (lambda x: x if x.shape[0] >= 2 else -x, "comparison 'a' >= '2' is inconclusive"),
         (lambda x: x.reshape(jnp.array(x.shape[0])), "traced"),
+        (
+            lambda x: jnp.arange(0, x.shape[0], 0.5),
+            "are 0, a and 0.5; if one is symbolic, all must",
+        ),
+        (lambda x: lax.top_k(x, 2), "comparison 'a' >= '2' is inconclusive"),
+        (lambda x: xrandom.choice(xrandom.key(0), x, (2,), replace=False), "comparison 'a' < '2' is inconclusive"),
+        (
+            lambda x: xpr.grad(lambda x: lax.reduce_window(x, -np.inf, lax.max, x.shape, (1,), "SAME").sum())(x),
+            "'a' is used where an integer is needed",
+        ),
     ],
 )
 def test_what_needs_to_know_a_dimension(fun, message):
@@ -541,7 +630,9 @@ EXCHANGED = {
     "rows": (lambda np, lax, nn: lambda x: np.concatenate([x, x[:-1] + x[1:]]), "a + 1, b"),
     "loop": (lambda np, lax, nn: lambda x: lax.scan(lambda c, r: (c + r, c), x[0], x), "3, b"),
     "padded": (lambda np, lax, nn: lambda x: np.pad(x, ((0, x.shape[1]), (1, 1))), "a, b"),
-}
+    "windows": (lambda np, lax, nn: lambda x: (
+        lax.reduce_window(x, 0.0, lax.add, (2, x.shape[1]), (1, 1), "SAME"), x[1]), "a, b"),
+}  # fmt: skip
 
 
 @exchanges
@@ -564,6 +655,16 @@ def test_symbolic_programs_are_exchanged_with_jax(name):
         for lib, read in ((JAX, there), (xpr, here))
     ]
     np.testing.assert_allclose(*gradients, rtol=1e-4, atol=1e-5)
+
+
+def test_rounds_of_a_shuffle_are_those_of_its_number_of_elements():
+    """Random words sort once, twice or three times, by how many elements there are."""
+    f = xpr.jit(lambda x: xrandom.permutation(xrandom.key(3), x))
+    exported = export.export(f)(xpr.ShapeDtypeStruct(dims("n"), "int32"))
+    for count in (1, 2, 1625, 1626):
+        np.testing.assert_array_equal(exported.call(jnp.arange(count)), f(jnp.arange(count)))
+    for least, rounds in zip(_LEAST_OF_ROUND, range(3), strict=True):
+        assert [math.ceil(3 * math.log(n) / math.log(2**32 - 1)) for n in (least - 1, least)] == [rounds, rounds + 1]
 
 
 def test_quantiles_of_as_many_elements_as_there_will_be():

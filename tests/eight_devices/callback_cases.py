@@ -51,6 +51,39 @@ def test_in_jit_a_callback_sees_the_whole_once(mesh, spec):
         np.testing.assert_array_equal(x, X)
 
 
+@pytest.mark.parametrize("spec", [("x",), ("x", "y"), ()], ids=str)
+def test_partitioned_each_device_calls_with_its_part(mesh, spec, capsys):
+    seen = []
+
+    def f(x):
+        xpr.debug.callback(lambda y, n: seen.append((np.asarray(y), float(n))), x, x.sum(), partitioned=True)
+        return lax.fori_loop(
+            0, 2, lambda i, c: (xpr.debug.print("{} {i}", c[0, 0], i=i, partitioned=True), c + 1)[1], x
+        )
+
+    x = cut(mesh, *spec)
+    close(xpr.jit(f)(x), X + 2)
+    assert len(seen) == 8 and len(capsys.readouterr().out.splitlines()) == 16
+    assert {part.shape for part, _ in seen} == {x.sharding.shard_shape(x.shape)}
+    for shard in x.addressable_shards:
+        assert any(np.array_equal(shard.data, part) and np.isclose(total, X.sum()) for part, total in seen)
+
+
+def test_partitioned_in_vmap_shard_map_and_eagerly(mesh):
+    seen = []
+    spy = lambda x: xpr.debug.callback(partitioned=True)(lambda y: seen.append(np.asarray(y)), x)
+    xpr.jit(xpr.vmap(spy))(cut(mesh, None, "x"))
+    assert len(seen) == 8 * 8 and {x.shape for x in seen} == {(1,)}
+    seen.clear()
+    xpr.jit(xpr.shard_map(spy, mesh=mesh, in_specs=P("x"), out_specs=P(), axis_names={"x"}))(cut(mesh, "x", "y"))
+    assert len(seen) == 8 and {x.shape for x in seen} == {(2, 2)}
+    seen.clear()
+    spy(cut(mesh, "x"))
+    assert [x.shape for x in seen] == [X.shape]
+    with pytest.raises(ValueError, match="debug.print: ordered=True and partitioned=True were asked for, and devices"):
+        xpr.debug.print("{}", 1, ordered=True, partitioned=True)
+
+
 @pytest.mark.parametrize("axes", [("x", "y"), ("x",)], ids=str)
 def test_in_shard_map_each_device_has_its_part(mesh, axes):
     """Or the devices among which the compiler cuts together, where the function does not tell them apart."""

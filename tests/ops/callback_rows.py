@@ -54,7 +54,9 @@ ROWS = [
         [Sample(*OPERANDS, callback=sine_and_sum, result_avals=TYPES, ordered=False)],
         differentiable=False,
     ),
-    Row(debug_callback_p, [Sample(*OPERANDS, callback=nothing, ordered=False)], differentiable=False),
+    Row(
+        debug_callback_p, [Sample(*OPERANDS, callback=nothing, ordered=False, partitioned=False)], differentiable=False
+    ),
     Row(
         ffi_call_p,
         [

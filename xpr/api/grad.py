@@ -20,7 +20,9 @@ from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xpr.core.refs import Ref
 from xpr.core.source import check_function, describe_function, function_name
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import ArgumentError, RefError
+from xpr.numpy.matrices import eye
 from xpr.primitives.shapes import instantiate, reshape
 from xpr.primitives.sharding_constraint import constrain_to
 from xpr.transforms.boundary import boundary
@@ -648,9 +650,9 @@ def _standard_basis(leaves: Sequence[Any]) -> list[Any]:
     total = sum(a.size for a in avals)
     basis, start = [], 0
     for aval in avals:
-        block = np.eye(total, aval.size, -start, dtype=aval.dtype)
+        block = (eye if is_symbolic_dim(total) else np.eye)(total, aval.size, -start, dtype=aval.dtype)
         block = block.reshape(total, *aval.shape)
-        rows = from_host(block, True) if aval.weak_type else block
+        rows = from_host(block, True) if aval.weak_type and isinstance(block, np.ndarray) else block
         basis.append(rows if aval.explicit is None else constrain_to(rows, aval.with_axis(0, total)))
         start += aval.size
     return basis

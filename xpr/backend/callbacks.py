@@ -37,6 +37,10 @@ if TYPE_CHECKING:
 # jaxlib's FFI targets, by which XLA calls Python
 TARGET = "xla_ffi_python_cpu_callback"
 TARGETS = {"cpu": TARGET, "cuda": "xla_ffi_python_gpu_callback"}
+# which each device calls with its parts of the operands
+TARGETS_OF_PARTS = {
+    "cpu": "xla_ffi_partitioned_python_cpu_callback", "cuda": "xla_ffi_partitioned_python_gpu_callback"
+}  # fmt: skip
 
 HostFunction = Callable[..., Sequence[np.ndarray]]  # takes and gives NumPy arrays of the types it was lowered for
 

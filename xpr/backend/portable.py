@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import io
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -160,6 +161,11 @@ def refined(text: str) -> bytes:
     module = parse(text)
     bytecode = io.BytesIO()
     module.operation.write_bytecode(bytecode)
-    return runtime._jax.mlir.refine_polymorphic_shapes(
-        bytecode.getvalue(), enable_shape_assertions=True, validate_static_shapes=True, enable_shardy="sdy.mesh" in text
-    )
+    options = {"enable_shape_assertions": True, "validate_static_shapes": True, "enable_shardy": "sdy.mesh" in text}
+    try:
+        return runtime._jax.mlir.refine_polymorphic_shapes(bytecode.getvalue(), **options)
+    except runtime._jax.JaxRuntimeError as error:
+        failed = re.search(r"error: (.*)", str(error)) if "shape_assertion" in str(error) else None
+        if failed is None:
+            raise
+        raise ValueError(failed[1]) from None

@@ -19,9 +19,9 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend import runtime
-from xpr.backend.callbacks import TARGETS, Callback, HostFunction
+from xpr.backend.callbacks import TARGETS, TARGETS_OF_PARTS, Callback, HostFunction
 from xpr.backend.mesh import MeshOfProcesses
-from xpr.backend.mlir_text import NUMBER_AS_TOKEN, TOKEN, axis_text, dense, int_array, quoted, tensor_type
+from xpr.backend.mlir_text import NUMBER_AS_TOKEN, TOKEN, axis_text, dense, int_array, int_list, quoted, tensor_type
 from xpr.backend.nan_guards import guard_exponentials, has_exponentials
 from xpr.backend.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, axes_of, sharding_from_hlo
 from xpr.core.avals import ShapedArray
@@ -168,17 +168,21 @@ class Module:
         body: Callable[[Builder, list[Value]], list[Value]],
         *,
         public: bool = False,
+        takes_dimensions: bool = True,
         argument_attributes: Sequence[str] = (),
         result_attributes: Sequence[str] = (),
     ) -> str:
-        """Adds a function whose body is written by `body(builder, arguments) -> results`; returns its name."""
+        """Adds a function whose body is written by `body(builder, arguments) -> results`; returns its name.
+
+        `takes_dimensions` says whether it takes the dimension variables, if it is not public and there are any.
+        """
         name = name if public else self.unique_name(name)
         builder = Builder(self)
         arguments = [Value(f"%arg{i}", aval) for i, aval in enumerate(in_avals)]
         builder.inputs = frozenset(arguments) if public else frozenset()
         builder.runs_once = public
         attributes = list(argument_attributes) or [""] * len(arguments)
-        if self.dimension_variables and not public:
+        if self.dimension_variables and takes_dimensions and not public:
             builder.dimensions = {each: Value(f"%dim{i}", SIZE) for i, each in enumerate(self.dimension_variables)}
             attributes[:0] = [f" {{jax.global_constant = {quoted(each)}}}" for each in self.dimension_variables]
         results = body(builder, arguments)
@@ -426,6 +430,13 @@ class Builder:
             return vectors[0]
         return self.op("stablehlo.concatenate", vectors, SIZE.update(shape=(len(vectors),)), "dimension = 0 : i64")
 
+    def pairs(self, pairs: Sequence[Sequence[Any]]) -> Value:
+        """Pairs of dimensions as a matrix of i32, one in each row."""
+        rank = len(pairs)
+        columns = [self.reshape(self.shape(each), (rank, 1)) for each in zip(*pairs)]
+        aval = SIZE.update(shape=(rank, 2))
+        return self.op("stablehlo.concatenate", columns, aval, "dimension = 1 : i64")
+
     def _sum(self, size: DimExpr) -> Value:
         total: Value | None = None
         for term, count in size.terms:
@@ -671,7 +682,7 @@ class Builder:
         """
         numbers = zip(x.aval.shape, low, high, interior)
         shape = tuple([n + max_dim(n - 1, 0) * between + lo + hi for n, lo, hi, between in numbers])
-        if any(map(is_symbolic_dim, (*low, *high))):
+        if any(map(is_symbolic_dim, (*low, *high, *interior))):
             vectors = list(map(self.shape, (low, high, interior)))
             return self.op("stablehlo.dynamic_pad", [x, value, *vectors], x.aval.update(shape=shape))
         never_cut = [axis for axis, between in enumerate(interior) if between and min(low[axis], high[axis]) < 0]
@@ -700,14 +711,25 @@ class Builder:
         return self.ops("func.call", operands, results, f"callee = @{function}", attributes=attributes)
 
     def callback(
-        self, function: HostFunction, operands: Sequence[Value], results: Sequence[ShapedArray], effect: str | None
+        self,
+        function: HostFunction,
+        operands: Sequence[Value],
+        results: Sequence[ShapedArray],
+        effect: str | None,
+        of_parts: bool = False,
     ) -> list[Value]:
-        """A call of a Python function on the host; `effect` is "ordered", "unordered" or None."""
-        ordered, target = effect == "ordered", TARGETS[self.platform]
+        """A call of a Python function on the host; `effect` is "ordered", "unordered" or None.
+
+        `of_parts`: each device calls it with its parts of the operands, as the compiler shards them; without results.
+        """
+        ordered, target = effect == "ordered", (TARGETS_OF_PARTS if of_parts else TARGETS)[self.platform]
         properties = (
             f'call_target_name = "{target}", api_version = 4 : i32, has_side_effect = {str(bool(effect)).lower()}, '
             f"backend_config = {{index = {len(self.module.callbacks)} : ui64}}"
         )
+        if of_parts:  # XLA's partitioner asks for them
+            orders = [f"dense<{int_list(range(x.aval.ndim)[::-1])}> : tensor<{x.aval.ndim}xindex>" for x in operands]
+            properties += f", operand_layouts = [{', '.join(orders)}], result_layouts = []"
         self.module.callbacks.append(Callback(function, ordered, results, self.platform))
         if not ordered:
             return self.ops("stablehlo.custom_call", operands, results, properties)

@@ -7,6 +7,7 @@ after another, as `vmap` would; so all transformations apply to it, and the prog
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -157,7 +158,7 @@ def _fold(operands: Sequence[Any], starts: Sequence[Any], step: Callable[..., An
     counts = windowed_shape(aval_of(operands[0]).shape, window)
     config = [(low, high, d - 1) for (low, high), d in zip(window["padding"], window["base_dilation"])]
     padded = [pad(x, start, config) for x, start in zip(operands, starts)]
-    size = int(np.prod(counts))
+    size = math.prod(counts)
     totals = list(starts)
     dims: list[int | None] = [None] * len(totals)
     for offset in offsets(window):

@@ -1,4 +1,4 @@
-"""Views of refs, `ref.at[index]`: pytree nodes of a ref and the arrays of the index.
+"""Views of refs, `ref.at[index]` and `ref.reshape(sizes)`: pytree nodes of a ref and the arrays of the index.
 
 So a view is an argument wherever a ref is. Integers and slices are part of the structure of a view. What would be cut
 into rows or parts is the whole ref, before the index is applied, which is refused.
@@ -7,6 +7,7 @@ into rows or parts is the whole ref, before the index is applied, which is refus
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,19 @@ from xpr.core.refs import Ref
 from xpr.errors import ArgumentError
 from xpr.tree_nodes import FlattenedIndexKey, GetAttrKey, register_pytree_with_keys
 
-_STATIC = (int, bool, np.integer, type(None), type(Ellipsis))
+
+@dataclass(frozen=True, slots=True)
+class NewShape:
+    """What stands in the index of a view that has all elements of its ref in another shape."""
+
+    sizes: tuple[int, ...]
 
 
 class RefView:
-    """`ref.at[index]`: the elements of a ref at an index, read and written like a ref of their own."""
+    """`ref.at[index]`: the elements of a ref at an index, read and written like a ref of their own.
+
+    The index of `ref.reshape(2, 3)` is `(NewShape((2, 3)),)`.
+    """
 
     __slots__ = ("index", "ref")
 
@@ -29,8 +38,22 @@ class RefView:
 
     dtype = property(lambda self: self.ref.dtype)
 
+    @property
+    def new_shape(self) -> tuple[int, ...] | None:
+        """The shape that all elements of the ref are in; None for those at an index."""
+        first = self.index[0] if type(self.index) is tuple and self.index else None
+        return first.sizes if type(first) is NewShape else None
+
+    @property
+    def step(self) -> str:
+        """The text of what makes the view of its ref."""
+        return f"at[{self.index!r}]" if self.new_shape is None else f"reshape({', '.join(map(str, self.new_shape))})"
+
     def __repr__(self) -> str:
-        return f"{self.ref!r}.at[{self.index!r}]"
+        return f"{self.ref!r}.{self.step}"
+
+
+_STATIC = (int, bool, np.integer, type(None), type(Ellipsis), NewShape)
 
 
 def _flatten(view: RefView) -> tuple[list[tuple[Any, Any]], Any]:
@@ -80,7 +103,7 @@ def refuse_cut_views(what: str, arguments: Any, is_cut: Sequence[bool]) -> None:
         count = len(tree.leaves(x)) if _is_view(x) else 1
         if _is_view(x) and any(is_cut[position : position + count]):
             raise ArgumentError(
-                f"{what}: a view of a Ref, at[{x.index!r}], is an argument, and views can't be cut into rows or "
+                f"{what}: a view of a Ref, {x.step}, is an argument, and views can't be cut into rows or "
                 "parts. Pass the Ref, and take the view inside of the function."
             )
         position += count

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from xpr.dimensions.expressions import ONE, DimExpr, Factor, Term, normal
+from xpr.dimensions.expressions import ONE, DimExpr, Factor, Term, normal, terms_of
 
 INF = math.inf
 Bounds = tuple[float, float]
@@ -154,7 +154,14 @@ class _System:
                 self.add(value - low // most)
             if high < INF:
                 self.add(high // least - value)
-        self.add(y * value + remainder - x, equal=True)
+        if isinstance(y, DimExpr):
+            self.add(y * value + remainder - x, equal=True)
+            return
+        rest = remainder - x  # y * value would be rewritten where an equality says that x is a multiple of y
+        row: Row = {t: y * n for t, n in value.terms}
+        row.update(terms_of(rest, scope, "a bound"))
+        self.rows += [row, {t: -n for t, n in row.items()}]
+        self.describe(rest)
 
     def _describe_max(self, value: Any, x: Any, y: Any) -> None:
         self.add(value - x)

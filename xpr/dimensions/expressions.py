@@ -414,14 +414,16 @@ def _polynomial_division(x: DimExpr, divisor: Any) -> tuple[Any, Any] | None:
     return quotient + rest // int(divisor), rest % int(divisor)
 
 
-def surely_at_least(size: Any, least: int) -> bool:
-    """Whether a size is at least an integer; False where it is symbolic and may be less."""
-    return size >= least if not isinstance(size, DimExpr) else size.scope.bounds(size - least)[0] >= 0
+def surely_at_least(size: Any, least: Any) -> bool:
+    """Whether a size is at least another; False where they are symbolic and it may be less."""
+    difference = size - least
+    return difference >= 0 if not isinstance(difference, DimExpr) else difference.scope.bounds(difference)[0] >= 0
 
 
-def surely_below(size: Any, most: int) -> bool:
-    """Whether a size is less than an integer; False where it is symbolic and may be more."""
-    return size < most if not isinstance(size, DimExpr) else size.scope.bounds(size - most)[1] < 0
+def surely_below(size: Any, most: Any) -> bool:
+    """Whether a size is less than another; False where they are symbolic and it may be more."""
+    difference = size - most
+    return difference < 0 if not isinstance(difference, DimExpr) else difference.scope.bounds(difference)[1] < 0
 
 
 def max_dim(d1: Any, d2: Any) -> Any:
@@ -470,6 +472,8 @@ def _extreme(name: str, x: Any, y: Any) -> Any:
         lower = upper = difference
     if lower >= 0 or upper <= 0:
         return x if (lower >= 0) == (name == "max") else y
+    if isinstance(x, DimExpr) and isinstance(y, DimExpr) and y.key < x.key:
+        x, y = y, x
     return operation(name, x, y, difference.scope)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.dimensions.bounds import Bounds, Unsatisfiable, bounds_of
-from xpr.dimensions.expressions import OPERATIONS, DimExpr, Term, max_dim, min_dim, normal, operation, variable
+from xpr.dimensions.expressions import OPERATIONS, DimExpr, Factor, Term, max_dim, min_dim, normal, operation, variable
 from xpr.errors import InconclusiveDimensionOperation
 
 
@@ -78,9 +78,11 @@ class SymbolicScope:
             and factor.operation == "mod"
             and not isinstance(factor.operands[1], DimExpr)
         ):
-            x, y = factor.operands  # then x is a multiple of y
-            quotient = Term([(type(factor)(operation="floordiv", operands=(x, y)), 1)])
-            self.rules.setdefault(quotient, (y, x))
+            x, divisor = factor.operands  # then x is a multiple of it, and of its negative
+            for y in (divisor, -divisor):
+                quotient, remainder = (Term([(Factor("", name, (x, y)), 1)]) for name in ("floordiv", "mod"))
+                self.rules.setdefault(quotient, (y, x))
+                self.rules.setdefault(remainder, (1, 0))
 
     def rewritten(self, sums: dict[Term, int]) -> dict[Term, int] | None:
         """A sum after one of the equalities; None where none applies."""
@@ -94,6 +96,11 @@ class SymbolicScope:
                         changed[t] = changed.get(t, 0) + m
                     return changed
         return None
+
+    def replaced(self) -> dict[str, Any]:
+        """What variables that are a left side of an equality are replaced by."""
+        factors = ((term.factor, n, right) for term, (n, right) in self.rules.items())
+        return {factor.variable: right for factor, n, right in factors if factor and factor.variable and n == 1}
 
     def inconclusive(self, dimension: DimExpr, message: str) -> Exception:
         """The error where the value of a dimension has to be known."""

@@ -140,11 +140,18 @@ class _Solver:
 
     def add_constraints(self, scope: Any) -> None:
         """The checks of the user's constraints."""
+        values = dict(self.values)
+        for name, expression in reversed(scope.replaced().items()):  # which may have variables that are replaced later
+            if all(each in values for each in _variables(expression)):
+                values.setdefault(name, evaluate(expression, values))
         for text, (kind, difference) in zip(scope.constraints, scope.inequalities):
-            value = evaluate(difference, self.values)
+            value = evaluate(difference, values)
             self.check(kind, value, f"they have to satisfy {text}; the difference of the two sides is {{0}}", value)
 
 
 def _variables_of(term: Term, scope: Any) -> set[str]:
-    value = normal({term: 1}, scope)
+    return _variables(normal({term: 1}, scope))
+
+
+def _variables(value: Any) -> set[str]:
     return value.variables() if is_symbolic_dim(value) else set()

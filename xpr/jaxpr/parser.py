@@ -184,12 +184,13 @@ def _type_in(text: str, scope: SymbolicScope, mesh: AbstractMesh | None) -> Any:
         inner = _type_in(text[4:-1], scope, mesh)
         return None if inner is None else AbstractRef(inner)
     dtype, _, shape = text[:-1].partition("[")
-    if dtype not in DTYPES:
+    known = DTYPES.get(dtype) or key_type_of_text(dtype)
+    if known is None:
         return None
     dimensions = symbolic_shape(shape, scope=scope)
     if negative := [size for size in dimensions if isinstance(size, int) and size < 0]:
         raise ValueError(f"The symbolic shape {shape!r} has a negative dimension, {negative[0]}.")
-    return ShapedArray(dimensions, DTYPES[dtype])
+    return ShapedArray(dimensions, known)
 
 
 # -- The reader: each method builds the value of a grammar rule from those of its parts.

@@ -13,6 +13,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.dimensions.slices import broadcast_sizes
 from xpr.numpy.axes import no_out
 from xpr.numpy.matrices import diagonal
 from xpr.numpy.promotion import convert, promote_dtypes
@@ -455,7 +456,7 @@ def _cross(a: Any, b: Any, axis: int) -> Any:
             f"{x.str_short()}, {y.str_short()}."
         )
     planar = x.shape[-1] == y.shape[-1] == 2
-    stack = np.broadcast_shapes(x.shape[:-1], y.shape[:-1])
+    stack = broadcast_sizes([x.shape[:-1], y.shape[:-1]])
     a, b = _spatial(a, stack), _spatial(b, stack)
     # Element i of the product is a[i+1] b[i+2] - a[i+2] b[i+1], indices taken modulo 3.
     last = len(stack)

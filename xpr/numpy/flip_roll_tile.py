@@ -7,6 +7,7 @@ an element is two slices joined. Indices of many runs are a gather.
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ from xpr.backend.array import from_host
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import array_in, aval_of
 from xpr.core.interpreter import Tracer
-from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.dimensions.expressions import is_symbolic_dim, max_dim
 from xpr.numpy.axes import reduced_axes
 from xpr.numpy.concrete import concrete_value, is_known
 from xpr.numpy.creation import zeros
@@ -32,6 +33,7 @@ from xpr.numpy.where_select import where
 from xpr.primitives import elementwise as e
 from xpr.primitives import slicing
 from xpr.primitives.cumulative import cumsum_p
+from xpr.primitives.dimension_values import size_as
 from xpr.primitives.shapes import broadcast_in_dim, expand_dims, full, one_axis, reshape, rev, shape_of, transpose
 from xpr.primitives.sharding_constraint import decided
 from xpr.primitives.slicing import slice_in_dim
@@ -193,12 +195,22 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
         size = aval_of(a).shape[position]
         if isinstance(by, Tracer):
             by = convert(by, dtypes.int32)
-            a = read(a, remainder(e.sub(from_host(np.arange(size, dtype=np.int32)), by), max(size, 1)), position)
+            a = read(a, remainder(e.sub(_numbers(size), by), size_as(max_dim(size, 1), dtypes.int32)), position)
         elif size and by % size:
             cut = size - by % size
             parts = [slice_in_dim(a, cut, size, axis=position), slice_in_dim(a, 0, cut, axis=position)]
             a = slicing.concatenate(parts, position)
     return a
+
+
+def _numbers(n: Any) -> Any:
+    """0, 1, ... below a size, as int32."""
+    shape: Any = (n,)
+    return (
+        slicing.broadcasted_iota(dtypes.int32, shape, 0)
+        if is_symbolic_dim(n)
+        else from_host(np.arange(n, dtype=np.int32))
+    )
 
 
 def _shifts(shift: Any, count: int) -> list[Any]:
@@ -280,6 +292,7 @@ def repeat(
     size = a.aval.shape[axis]
     if is_symbolic_dim(repeats) and total_repeat_length is None:
         return _each_repeated(a, repeats, axis)
+    repeats = asarray_like(repeats) if is_symbolic_dim(repeats) else repeats
     if isinstance(repeats, Tracer):
         if total_repeat_length is not None:
             return read(a, _repeated_index(repeats, size, total_repeat_length), axis, indices_are_sorted=True)
@@ -332,9 +345,11 @@ def resize(a: Any, new_shape: Any) -> Any:
     """
     flat = ravel(a)
     shape = shape_of(new_shape)
-    total, size = int(np.prod(shape)), flat.aval.shape[0]
+    total, size = math.prod(shape), flat.aval.shape[0]
     if not size:
         return zeros(shape, flat.aval.dtype)
+    if is_symbolic_dim(total) or is_symbolic_dim(size):
+        return reshape(read(flat, remainder(_numbers(total), size_as(size, dtypes.int32))), shape)
     tiled = flat if total <= size else tile(flat, -(-total // size))
     return reshape(slice_in_dim(tiled, 0, total), shape)
 
@@ -342,9 +357,11 @@ def resize(a: Any, new_shape: Any) -> Any:
 # -- insert, delete
 
 
-def _is_integers(obj: Any) -> bool:
-    """Whether an index is an array of traced integers, of which only the number is known."""
-    return not isinstance(obj, slice) and not is_known(obj) and aval_of(obj).dtype in dtypes.INTEGERS
+def _is_integers(obj: Any, n: Any) -> bool:
+    """Whether an index is integers to compute with: traced ones, or any along an axis of symbolic size n."""
+    if isinstance(obj, slice) or (is_known(obj) and not is_symbolic_dim(n)):
+        return False
+    return aval_of(obj).dtype in dtypes.INTEGERS
 
 
 def _known_index(name: str, obj: Any, instead: str) -> Any:
@@ -354,8 +371,8 @@ def _known_index(name: str, obj: Any, instead: str) -> Any:
 
 def _inside(obj: Any, n: int) -> Any:
     """Traced indices as a vector, counted from the start of the axis and clipped to 0 .. n."""
-    index = convert(ravel(obj), np.dtype(np.int32))
-    return clip(where(e.lt(index, np.int32(0)), e.add(index, np.int32(n)), index), 0, n)
+    index, size = convert(ravel(obj), np.dtype(np.int32)), size_as(n, dtypes.int32)
+    return clip(where(e.lt(index, np.int32(0)), e.add(index, size), index), 0, size)
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
@@ -383,7 +400,9 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     ndim, shape = arr.aval.ndim, arr.aval.shape
     axis = one_axis(axis, ndim)
     obj = array_in(obj)
-    index = obj if _is_integers(obj) else _known_index("insert", obj, "Give integers, or make the mask in NumPy.")
+    is_computed = _is_integers(obj, shape[axis])
+    instead = "Give integers, or make the mask in NumPy."
+    index = asarray_like(obj) if is_computed else _known_index("insert", obj, instead)
     index = np.arange(shape[axis])[index] if isinstance(index, slice) or index.dtype == bool else index
     values = convert(values, arr.aval.dtype)
     values = expand_dims(values, range(ndim - values.aval.ndim)) if values.aval.ndim < ndim else values
@@ -391,9 +410,10 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     count = aval_of(values).shape[axis] if index.size == 1 else index.size
     values = broadcast_to(values, (*shape[:axis], count, *shape[axis + 1 :]))
     joined = slicing.concatenate([arr, values], axis)
-    if not isinstance(index, np.ndarray):
+    if is_computed:
         before = broadcast_to(_inside(index, shape[axis]), (count,))
-        ranks = slicing.concatenate([2 * np.arange(shape[axis], dtype=np.int32) + 1, e.mul(before, np.int32(2))], 0)
+        odd = e.add(e.mul(_numbers(shape[axis]), np.int32(2)), np.int32(1))
+        ranks = slicing.concatenate([odd, e.mul(before, np.int32(2))], 0)
         return read(joined, argsort(ranks), axis)
     order = np.insert(np.arange(shape[axis]), index, shape[axis] + np.arange(count))
     return taken(joined, order, axis)
@@ -425,7 +445,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None, *, assume_unique_indices
         arr, axis = ravel(arr), 0
     axis = one_axis(axis, arr.aval.ndim)
     n, obj = arr.aval.shape[axis], array_in(obj)
-    if _is_integers(obj) and (assume_unique_indices or aval_of(obj).size == 1):
+    if _is_integers(obj, n) and (assume_unique_indices or aval_of(obj).size == 1):
         deleted = _inside(obj, n)
         kept = e.eq(added_at(n, deleted, full((aval_of(deleted).size,), 1, np.int32)), np.int32(0))
         return read(arr, true_indices(kept, n - aval_of(deleted).size, 0), axis, indices_are_sorted=True)

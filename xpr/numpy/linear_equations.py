@@ -20,6 +20,7 @@ from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.control.custom.linear_solve import custom_linear_solve
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
+from xpr.dimensions.expressions import surely_below
 from xpr.numpy.contractions import matmul
 from xpr.numpy.decompositions import default_tolerance, matrices_of
 from xpr.numpy.einstein import einsum
@@ -254,7 +255,7 @@ def _det(a: Any) -> Any:
     n = aval_of(a).shape[-1]
     if n == 0:
         return full(aval_of(a).shape[:-2], 1, aval_of(a).dtype)
-    if n <= 3:
+    if surely_below(n, 4):
         rows = [[a[..., i, j] for j in range(n)] for i in range(n)]
         return _expanded(rows)
     return _large_det(a)

@@ -16,9 +16,10 @@ from xpr.backend.array import Array
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
-from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.dimensions.expressions import is_symbolic_dim, max_dim, min_dim
 from xpr.numpy.creation import HOST_LIMIT, asarray, chosen_dtype, is_eager, on_device, ones, to_device, zeros
 from xpr.numpy.flip_roll_tile import resize
+from xpr.numpy.indexing.read import getitem
 from xpr.numpy.indexing.update import update
 from xpr.numpy.indexing.update_operations import SET
 from xpr.numpy.promotion import asarray_like, convert
@@ -207,6 +208,10 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         raise ValueError(f"diagonal: axis1 and axis2 are both {axis1}.")
     a = transpose(a, (*(i for i in range(ndim) if i not in (axis1, axis2)), axis1, axis2))
     *batch, rows, columns = aval_of(a).shape
+    if is_symbolic_dim(rows) or is_symbolic_dim(columns):
+        above, below = max(offset, 0), max(-offset, 0)
+        steps = broadcasted_iota(np.int32, (max_dim(min_dim(rows - below, columns - above), 0),), 0)
+        return getitem(a, (..., e.add(steps, np.int32(below)), e.add(steps, np.int32(above))))
     size = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
     start = min(offset if offset >= 0 else -offset * columns, rows * columns)
     limit = start + (size - 1) * (columns + 1) + 1 if size else start

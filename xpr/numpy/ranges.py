@@ -76,6 +76,11 @@ def arange(
     if any(isinstance(x, complex) for x in (first, last, by)):
         raise ValueError("arange: complex numbers are not ordered, so there is no range of them.")
     if any(map(is_symbolic_dim, (first, last, by))):
+        if any(isinstance(x, float) for x in (first, last, by)):
+            raise ValueError(
+                f"arange: start, stop and step are {first}, {last} and {by}; if one is symbolic, all must be either "
+                "dimension expressions or integers. Count in integers, and convert and scale the result."
+            )
         size = max_dim(-((first - last) // by), 0)
         return to_device(add(multiply(_iota(size, target), size_as(by, target)), size_as(first, target)), device)
     if all(type(x) is int for x in (first, last, by)):

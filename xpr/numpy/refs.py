@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, aval_of, describe
-from xpr.core.ref_views import RefView
+from xpr.core.ref_views import NewShape, RefView
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import here
 from xpr.errors import RefError
@@ -14,6 +15,7 @@ from xpr.numpy.creation import array, empty
 from xpr.numpy.indexing.read import getitem
 from xpr.numpy.indexing.update import update
 from xpr.numpy.indexing.update_operations import ADD, SET, Operation
+from xpr.numpy.reshaping import completed_shape, reshape
 from xpr.primitives.elementwise import convert_element_type_p
 from xpr.primitives.shapes import broadcast_to
 from xpr.transforms.boundary import boundary
@@ -36,13 +38,17 @@ class _Views:
 
 
 def _value(ref: Any) -> Any:
-    return getitem(_value(ref.ref), ref.index) if type(ref) is RefView else read(ref)
+    if type(ref) is not RefView:
+        return read(ref)
+    value, sizes = _value(ref.ref), ref.new_shape
+    return getitem(value, ref.index) if sizes is None else reshape(value, sizes)
 
 
 def _store(ref: Any, value: Any) -> None:
     """Replaces all elements of a ref or a view."""
     if type(ref) is RefView:
-        _store(ref.ref, update(_value(ref.ref), ref.index, value, SET))
+        of: Any = ref.ref
+        _store(of, update(_value(of), ref.index, value, SET) if ref.new_shape is None else reshape(value, of.shape))
         return
     inner = ref.aval.inner_aval
     if aval_of(value) is not inner:
@@ -298,6 +304,15 @@ def addupdate(ref: Ref, idx: Any, x: Any) -> None:
 # -- Methods
 
 
+def _reshaped(self: Any, *sizes: Any) -> RefView:
+    """A view of all elements in another shape, of which one size may be -1."""
+    aval = ShapedArray(self.shape, self.dtype)
+    shape = completed_shape(aval, sizes[0] if len(sizes) == 1 else sizes)
+    if math.prod(shape) != aval.size:
+        raise TypeError(f"reshape: a Ref of shape {aval.shape} has no view of shape {shape}, which has other elements.")
+    return RefView(self, (NewShape(shape),))
+
+
 def _setitem(self: Any, index: Any, value: Any) -> None:
     set(self, (None,) if index is None else index, value)
 
@@ -310,8 +325,9 @@ _METHODS: dict[str, Any] = {
     "swap": lambda self, value, idx=None: swap(self, idx, value),
     "addupdate": lambda self, x, idx=None: addupdate(self, idx, x),
     "at": property(_Views),
+    "reshape": _reshaped,
 }
 for _name, _method in _METHODS.items():
     setattr(Ref, _name, _method)
     setattr(RefView, _name, _method)
-RefView.shape = property(lambda self: aval_of(_value(self)).shape)  # type: ignore[attr-defined]
+RefView.shape = property(lambda self: self.new_shape or aval_of(_value(self)).shape)  # type: ignore[attr-defined]

@@ -113,7 +113,7 @@ def reshape(a: Any, shape: Any, order: str = "C", *, copy: bool | None = None, o
         return decided(out_sharding, "reshape", lambda: reshape(a, shape, order, copy=copy))
     if not hasattr(a, "aval"):
         a = asarray_like(a)
-    sizes = _completed(a.aval, shape)
+    sizes = completed_shape(a.aval, shape)
     if order == "C":
         return shapes.reshape(a, sizes)
     if order != "F":
@@ -125,7 +125,7 @@ def _reversed(a: Any) -> Any:
     return shapes.transpose(a, range(aval_of(a).ndim)[::-1])
 
 
-def _completed(aval: Any, shape: Any) -> tuple[int, ...]:
+def completed_shape(aval: Any, shape: Any) -> tuple[int, ...]:
     """The shape with -1 replaced by the size that the number of elements implies."""
     if type(shape) is not tuple:
         shape = (shape,) if type(shape) is int else tuple(shape) if isinstance(shape, list) else _as_tuple(shape)

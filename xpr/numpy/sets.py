@@ -8,7 +8,6 @@ itself). With `size` the result is truncated or padded to that many elements, an
 from __future__ import annotations
 
 import math
-import operator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
+from xpr.dimensions.expressions import as_size, surely_below
 from xpr.numpy import creation, sorting
 from xpr.numpy.concrete import concrete_value
 from xpr.numpy.indexing.along_axis import put_at, read, true_indices
@@ -23,6 +23,7 @@ from xpr.numpy.promotion import as_operand, convert, promote_dtypes
 from xpr.primitives import elementwise as e
 from xpr.primitives import sorting as primitive
 from xpr.primitives.cumulative import cumsum
+from xpr.primitives.dimension_values import size_as
 from xpr.primitives.reductions import reduce_or_p
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, move_axis, one_axis, reshape
 from xpr.primitives.slicing import broadcasted_iota, concatenate, select, slice_in_dim
@@ -97,7 +98,7 @@ def unique(
     (Array([1, 3], dtype=int32), Array([1, 2], dtype=int32))
     """
     ar = as_operand(ar)
-    results = _unique(ar, axis, equal_nan, None if size is None else operator.index(size), fill_value)
+    results = _unique(ar, axis, equal_nan, None if size is None else as_size(size), fill_value)
     flags = (True, return_index, return_inverse, return_counts)
     chosen = tuple(x for x, flag in zip(results, flags) if flag)
     return chosen if len(chosen) > 1 else chosen[0]
@@ -233,7 +234,7 @@ def _unique_sorted(slices: Any, fill_value: Any = None, *, axis: int, equal_nan:
     group = e.sub(cumsum(convert(starts, index_dtype), 0), index_dtype.type(1))
     position = true_indices(starts, size + 1, n)
     counts = _differences(convert(position, index_dtype), size)
-    real = e.lt(slice_in_dim(position, 0, size), np.int32(n))
+    real = e.lt(slice_in_dim(position, 0, size), size_as(n, dtypes.int32))
     first = read(order, select(real, slice_in_dim(position, 0, size), full((size,), 0, np.int32)))
     values = read(rows, first)
     if fill_value is not None:
@@ -428,14 +429,14 @@ def isin(
     tests = reshape(tests, (count,))
     if count == 0:
         return creation.full(shape, invert, dtypes.bool_)
-    if method == "compare_all" or (method == "auto" and count <= sorting.COMPARED_BELOW):
+    if method == "compare_all" or (method == "auto" and surely_below(count, sorting.COMPARED_BELOW + 1)):
         wide = (*shape, count)
         rows = tuple(range(len(shape)))
         same = e.eq(broadcast_in_dim(element, wide, rows), broadcast_in_dim(tests, wide, (len(shape),)))
         is_member = reduce_or_p.bind(same, axes=(len(shape),))
     else:
         ordered = sorting.sort(tests)
-        position = e.min(sorting.searchsorted(ordered, element), np.int32(count - 1))
+        position = e.min(sorting.searchsorted(ordered, element), size_as(count - 1, dtypes.int32))
         is_member = e.eq(read(ordered, position), element)
     return e.bitwise_not(is_member) if invert else is_member
 
@@ -449,8 +450,8 @@ def _chosen(name: str, mask: Any, size: int | None) -> tuple[Any, Any]:
     n = aval_of(mask).size
     if size is None:
         size = int(np.sum(concrete_value(mask, name, _WAY_OUT)))
-    position = true_indices(mask, operator.index(size), n)
-    return position, e.lt(position, np.int32(n))
+    position = true_indices(mask, as_size(size), n)
+    return position, e.lt(position, size_as(n, dtypes.int32))
 
 
 def _read_or_fill(x: Any, position: Any, real: Any, fill_value: Any, first: bool = False) -> Any:
@@ -458,7 +459,7 @@ def _read_or_fill(x: Any, position: Any, real: Any, fill_value: Any, first: bool
     aval, shape = aval_of(x), aval_of(position).shape
     if aval.size == 0:
         return creation.full(shape, 0 if fill_value is None else fill_value, aval.dtype)
-    values = read(x, e.min(position, aval_of(position).dtype.type(aval.size - 1)))
+    values = read(x, e.min(position, size_as(aval.size - 1, aval_of(position).dtype)))
     if first and fill_value is None:
         if shape == (0,):
             return values

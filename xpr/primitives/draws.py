@@ -15,6 +15,7 @@ import numpy as np
 from xpr.config import settings
 from xpr.core.avals import aval_of
 from xpr.key_types import PRNGImpl
+from xpr.primitives.dimension_values import size_as
 from xpr.primitives.dynamic_slices import dynamic_slice_p, dynamic_update_slice_p
 from xpr.primitives.elementwise import add, lt
 from xpr.primitives.elementwise_while import iterate, iterate_blocks
@@ -107,5 +108,9 @@ def drawn(
 
     rows = reshape(words, (count, *impl.key_shape)), reshape(parameters, (count, *block))
     outs = full((count, *block), 0, dtype)
-    *_, outs = iterate_blocks(lambda i, *_: lt(i, np.int32(count)), step, 0, np.int32(0), *rows, outs)
+
+    def goes_on(i: Any, *_: Any) -> Any:
+        return lt(i, size_as(count, np.dtype(np.int32)))
+
+    *_, outs = iterate_blocks(goes_on, step, 0, np.int32(0), *rows, outs)
     return reshape(outs, aval.shape)

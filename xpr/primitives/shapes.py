@@ -20,7 +20,7 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.explicit import ExplicitSharding
 from xpr.core.interpreter import Tracer, context
 from xpr.core.primitive import Fusion, Primitive, Unsupported, params_of, register
-from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.dimensions.expressions import is_symbolic_dim, surely_below
 from xpr.errors import ArgumentError
 from xpr.primitives.collectives.varying import varying_as
 from xpr.primitives.communication import of_reduced_axes
@@ -326,7 +326,7 @@ def instantiate(tangent: Any) -> Any:
 
 
 def _reshape_abstract(aval: ShapedArray, *, new_sizes: tuple[int, ...]) -> ShapedArray:
-    if math.prod(new_sizes) != aval.size or any(n < 0 for n in new_sizes):
+    if math.prod(new_sizes) != aval.size or any(surely_below(n, 0) for n in new_sizes):
         raise TypeError(
             f"reshape: cannot reshape array of type {aval.str_short()}, which has {aval.size} elements, into shape "
             f"{new_sizes}, which has {math.prod(new_sizes)}."

@@ -15,7 +15,7 @@ from xpr.backend import native
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
-from xpr.dimensions.expressions import surely_at_least
+from xpr.dimensions.expressions import as_size, is_symbolic_dim, surely_at_least
 from xpr.dtypes import BOOL, COMPLEX, FLOATS, REAL, int32
 from xpr.primitives import ordering
 from xpr.primitives.elementwise_rules import NOT_LINEAR
@@ -230,7 +230,8 @@ def _top_k_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *,
     last = x.aval.ndim - 1
     order = [*(i for i in range(last + 1) if i != axis), axis]
     x = b.transpose(x, order) if axis != last else x
-    outs = _select(b, x, k) if x.aval.dtype.itemsize <= 4 or x.aval.dtype in FLOATS else _sort_and_cut(b, x, k)
+    exact_as_float = x.aval.dtype.itemsize <= 4 or x.aval.dtype in FLOATS
+    outs = _select(b, x, k) if exact_as_float and not is_symbolic_dim(k) else _sort_and_cut(b, x, k)
     return [b.transpose(y, [order.index(i) for i in range(last + 1)]) if axis != last else y for y in outs]
 
 
@@ -310,5 +311,5 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Any, Any]:
     ndim = len(shape)
     if -ndim <= axis < ndim and surely_at_least(shape[axis], _MOST_COUNTED + 1):
         raise ValueError(f"top_k returns int32 indices, which will overflow: axis {axis} has {shape[axis]} elements.")
-    values, indices = top_k_p.bind(operand, k=int(k), axis=axis + ndim if -ndim <= axis < 0 else axis)
+    values, indices = top_k_p.bind(operand, k=as_size(k), axis=axis + ndim if -ndim <= axis < 0 else axis)
     return values, indices

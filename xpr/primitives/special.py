@@ -14,6 +14,7 @@ import numpy as np
 
 from xpr.core.avals import aval_of
 from xpr.core.primitive import Primitive, Unsupported
+from xpr.dimensions.slices import broadcast_sizes
 from xpr.dtypes import bfloat16, finfo, float16, float32, float64
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import (
@@ -82,7 +83,7 @@ def in_float32(fun: Callable[..., Any]) -> Callable[..., Any]:
 
 def one_shape(*xs: Any) -> list[Any]:
     """The operands, repeated to the shape of the result."""
-    shape = np.broadcast_shapes(*[aval_of(x).shape for x in xs])
+    shape = broadcast_sizes([aval_of(x).shape for x in xs])
     return [broadcast_to(x, shape) for x in xs]
 
 

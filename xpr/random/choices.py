@@ -10,15 +10,17 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.control.compiled import compiled
+from xpr.control.cond.function import cond
 from xpr.core.avals import Shape, aval_of
-from xpr.dimensions.expressions import as_size, surely_below
+from xpr.dimensions.expressions import as_size, is_symbolic_dim, surely_below
 from xpr.numpy.argminmax import argmax
 from xpr.numpy.creation import asarray
 from xpr.numpy.cumulative import cumsum
 from xpr.numpy.indexing.along_axis import read
 from xpr.numpy.reshaping import broadcast_to
 from xpr.numpy.sorting import searchsorted
-from xpr.primitives.elementwise import convert_element_type, log
+from xpr.primitives.dimension_values import size_as
+from xpr.primitives.elementwise import convert_element_type, ge, log
 from xpr.primitives.random_keys import children, random_bits, random_floats
 from xpr.primitives.shapes import move_axis, reshape, shape_of
 from xpr.primitives.sharding_constraint import sharded
@@ -37,11 +39,30 @@ def _shuffled(key: Any, x: Any, axis: int) -> Any:
     """Rows in random order, sorted by random words; equal words are made rare by three times as many bits as it
     takes to number the elements.
     """
-    elements = max(1, aval_of(x).size)
-    for _ in range(math.ceil(3 * math.log(elements) / math.log(2**32 - 1))):
-        key, drawn_from = children(key, 2)
-        _, x = sort((random_bits(drawn_from, 32, aval_of(x).shape), x), dimension=axis, num_keys=1)
+    elements = aval_of(x).size
+    if is_symbolic_dim(elements):
+        return _shuffled_while_needed(key, x, axis)
+    for _ in range(math.ceil(3 * math.log(max(1, elements)) / math.log(2**32 - 1))):
+        key, x = _sorted_by_words(key, x, axis)
     return x
+
+
+def _sorted_by_words(key: Any, x: Any, axis: int) -> tuple[Any, Any]:
+    key, drawn_from = children(key, 2)
+    return key, sort((random_bits(drawn_from, 32, aval_of(x).shape), x), dimension=axis, num_keys=1)[1]
+
+
+def _shuffled_while_needed(key: Any, x: Any, axis: int) -> Any:
+    """The same of a symbolic number of elements: each round is a branch, taken where there are so many of them."""
+    elements = size_as(aval_of(x).size, dtypes.int32)
+    for least in _LEAST_OF_ROUND:
+        one_more = ge(elements, np.int32(least))
+        key, x = cond(one_more, lambda key, x: _sorted_by_words(key, x, axis), lambda key, x: (key, x), key, x)
+    return x
+
+
+# The least numbers of elements that take one, two and three rounds; no more of them can be numbered.
+_LEAST_OF_ROUND = [math.floor((2**32 - 1) ** (i / 3)) + 1 for i in range(3)]
 
 
 def _order(key: Any, n: int) -> Any:
@@ -88,7 +109,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, o
     key = one_key(key, "permutation")
     if hasattr(x, "__index__") and not np.ndim(x):
         _axis("permutation", axis, 1)
-        return sharded(_random_order(key, n=operator.index(x)), out_sharding, "permutation")
+        return sharded(_random_order(key, n=as_size(x)), out_sharding, "permutation")
     x = asarray(x)
     if not aval_of(x).ndim:
         described = aval_of(x).str_short()
@@ -174,7 +195,7 @@ def choice(
 def _check_count(n: int, count: int, replace: bool) -> None:
     if surely_below(n, 1) and count:
         raise ValueError("random.choice: there is nothing to draw from; a must be greater than 0, or not be empty.")
-    if not replace and surely_below(n - count, 0):
+    if not replace and n < count:
         raise ValueError(f"random.choice: {count} elements were asked for without replacement, and there are {n}.")
 
 
@@ -275,7 +296,7 @@ def categorical(
             "categorical",
         )
     count = math.prod(prefix)
-    if count > categories:
+    if surely_below(categories, count):
         raise ValueError(
             f"random.categorical: {count} samples were asked for without replacement, and there are {categories} "
             "categories. Ask for fewer, or say replace=True."

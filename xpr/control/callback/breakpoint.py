@@ -70,7 +70,7 @@ def breakpoint(
     variables = [_variables(frame) for frame in frames]
     stop = _Stop([FrameInfo(frame) for frame in frames], stdin, stdout)
     call, operands = flatten_call("debug.breakpoint", stop, variables, {}, None, _is_traced)
-    debug_callback_p.bind(*operands, callback=call, ordered=bool(ordered))
+    debug_callback_p.bind(*operands, callback=call, ordered=bool(ordered), partitioned=False)
 
 
 def _is_traced(x: Any) -> bool:

@@ -23,6 +23,7 @@ from xpr.errors import ArgumentError, CallbackDerivativeError, UnsupportedRule
 from xpr.primitives.collectives.lowering import lower_axis_index, lower_sum_of_one
 from xpr.primitives.composites import broadcast
 from xpr.primitives.shapes import mapped_to
+from xpr.primitives.slicing_in_dim import index_in_dim
 from xpr.transforms.boundary import boundary
 
 VMAP_METHODS = ("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized")
@@ -46,7 +47,13 @@ def _reference(values: Sequence[np.ndarray], *, callback: Any, **params: Any) ->
 
 
 def _lower(
-    b: Builder, operands: list[Value], avals: list[ShapedArray], *, callback: Any, effect: str | None
+    b: Builder,
+    operands: list[Value],
+    avals: list[ShapedArray],
+    *,
+    callback: Any,
+    effect: str | None,
+    partitioned: bool = False,
 ) -> list[Value]:
     if b.platform not in TARGETS:
         raise UnsupportedRule(
@@ -58,9 +65,9 @@ def _lower(
     def on_host(*values: np.ndarray) -> list[np.ndarray]:
         return called(values, avals)
 
-    if b.may_be_cut:
+    if b.may_be_cut and not partitioned:
         return _called_by_one(b, on_host, operands, avals, effect)
-    return b.callback(on_host, operands, avals, effect)
+    return b.callback(on_host, operands, avals, effect, of_parts=partitioned and b.may_be_cut)
 
 
 def _called_by_one(
@@ -250,9 +257,17 @@ def _effect(*, ordered: bool, **_: Any) -> str:
 
 
 def _io_lower(
-    b: Builder, operands: list[Value], avals: list[ShapedArray], *, callback: Any, ordered: bool, **_: Any
+    b: Builder,
+    operands: list[Value],
+    avals: list[ShapedArray],
+    *,
+    callback: Any,
+    ordered: bool,
+    partitioned: bool = False,
+    **_: Any,
 ) -> list[Value]:
-    return _lower(b, operands, avals, callback=callback, effect=_effect(ordered=ordered))
+    effect = _effect(ordered=ordered)
+    return _lower(b, operands, avals, callback=callback, effect=effect, partitioned=partitioned)
 
 
 io_callback_p = register(
@@ -329,14 +344,20 @@ def _debug_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -
 
 
 def _debug_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
-    return _each_row(debug_callback_p, size, values, dims, params)
+    """A call with all rows; of parts one for each row, since a device may have some of the rows only."""
+    if not params["partitioned"]:
+        return _each_row(debug_callback_p, size, values, dims, params)
+    for i in range(size):
+        row = [x if d is None else index_in_dim(x, i, d, keepdims=False) for x, d in zip(values, dims)]
+        debug_callback_p.bind(*row, **params)
+    return [], []
 
 
 debug_callback_p = register(
     Primitive(
         "debug_callback",
         abstract=_abstract,
-        params=("callback", "ordered"),
+        params=("callback", "ordered", "partitioned"),
         reference=_reference,
         lower=_io_lower,
         jvp=_debug_jvp,
@@ -368,7 +389,8 @@ def debug_callback(
         other arguments.
       *args: pytrees that it is called with; leaves that are not arrays are passed on as they are.
       ordered: whether it is run in order with the other ordered callbacks.
-      partitioned: has no effect; arrays are whole; in `shard_map` and `pmap` each device calls with its part.
+      partitioned: whether each device calls with its parts of the arrays, in a program on several devices; otherwise
+        it is called once, with whole arrays. In `shard_map` and `pmap` each device calls with its part in any case.
       **kwargs: likewise.
 
     Returns:
@@ -376,6 +398,7 @@ def debug_callback(
 
     Raises:
       TypeError: there are other arguments, and no callback.
+      ValueError: it is both ordered and partitioned.
 
     >>> import xpr, xpr.numpy as jnp
     >>> @xpr.jit
@@ -387,8 +410,8 @@ def debug_callback(
     """
     if callback is None:
         refuse_early_arguments("debug.callback", args, kwargs)
-        return partial(_debug_callback, ordered)
-    return _debug_callback(ordered, callback, *args, **kwargs)
+        return partial(_debug_callback, ordered, partitioned)
+    return _debug_callback(ordered, partitioned, callback, *args, **kwargs)
 
 
 def refuse_early_arguments(what: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -399,9 +422,25 @@ def refuse_early_arguments(what: str, args: Sequence[Any], kwargs: dict[str, Any
         raise TypeError(f"{what}: there is no {first}, and there are other arguments: {given}. Give the {first} first.")
 
 
-def _debug_callback(ordered: bool, callback: Callable[..., Any], /, *args: Any, **kwargs: Any) -> None:
+def _debug_callback(
+    ordered: bool, partitioned: bool, callback: Callable[..., Any], /, *args: Any, **kwargs: Any
+) -> None:
     call, operands = flatten_call("debug.callback", callback, args, kwargs, None, is_array)
-    debug_callback_p.bind(*operands, callback=call, ordered=bool(ordered))
+    bind_debug_callback("debug.callback", operands, call, ordered, partitioned)
+
+
+def bind_debug_callback(what: str, operands: Sequence[Any], call: Any, ordered: bool, partitioned: bool) -> None:
+    """A call, once or by each device.
+
+    Raises:
+      ValueError: it is both ordered and partitioned.
+    """
+    if ordered and partitioned:
+        raise ValueError(
+            f"{what}: ordered=True and partitioned=True were asked for, and devices call in any order. "
+            "Leave out one of them."
+        )
+    debug_callback_p.bind(*operands, callback=call, ordered=bool(ordered), partitioned=bool(partitioned))
 
 
 def effects_barrier() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.control.callback.callback import debug_callback_p, refuse_early_arguments
+from xpr.control.callback.callback import bind_debug_callback, refuse_early_arguments
 from xpr.control.callback.host_call import flatten_call, is_array
 from xpr.core.avals import describe
 
@@ -33,7 +33,8 @@ def debug_print(
         Without it, `debug.print(ordered=True)` returns a function that takes the other arguments.
       *args: pytrees of arrays, and anything else, to format.
       ordered: whether it is run in order with the other ordered callbacks.
-      partitioned: has no effect; arrays are whole; in `shard_map` and `pmap` each device prints its part.
+      partitioned: whether each device prints its parts of the arrays, in a program on several devices; otherwise whole
+        arrays are printed once. In `shard_map` and `pmap` each device prints its part in any case.
       skip_format_check: whether not to check before running that the format string fits the arguments.
       **kwargs: likewise.
 
@@ -44,7 +45,7 @@ def debug_print(
       IndexError: the format asks for a positional argument that is not given.
       KeyError: the format asks for a keyword argument that is not given.
       TypeError: there are other arguments, and no format.
-      ValueError: an argument is not used, or `fmt` is an f-string.
+      ValueError: an argument is not used, `fmt` is an f-string, or it is both ordered and partitioned.
 
     >>> import xpr
     >>> @xpr.jit
@@ -56,8 +57,8 @@ def debug_print(
     """
     if fmt is None:
         refuse_early_arguments("debug.print", args, kwargs)
-        return partial(_print, _write, bool(ordered), skip_format_check)
-    return _print(_write, bool(ordered), skip_format_check, fmt, *args, **kwargs)
+        return partial(_print, _write, ordered, partitioned, skip_format_check)
+    return _print(_write, ordered, partitioned, skip_format_check, fmt, *args, **kwargs)
 
 
 def debug_log(
@@ -87,8 +88,8 @@ def debug_log(
     """
     if fmt is None:
         refuse_early_arguments("debug.log", args, kwargs)
-        return partial(_print, _LOGGER.info, bool(ordered), skip_format_check)
-    return _print(_LOGGER.info, bool(ordered), skip_format_check, fmt, *args, **kwargs)
+        return partial(_print, _LOGGER.info, ordered, partitioned, skip_format_check)
+    return _print(_LOGGER.info, ordered, partitioned, skip_format_check, fmt, *args, **kwargs)
 
 
 _LOGGER = logging.getLogger("xpr.debug")
@@ -99,14 +100,21 @@ def _write(text: str) -> None:
 
 
 def _print(
-    write: Callable[[str], None], ordered: bool, skip_format_check: bool, fmt: str, /, *args: Any, **kwargs: Any
+    write: Callable[[str], None],
+    ordered: bool,
+    partitioned: bool,
+    skip_format_check: bool,
+    fmt: str,
+    /,
+    *args: Any,
+    **kwargs: Any,
 ) -> None:
     if not isinstance(fmt, str):
         raise TypeError(f"debug.print takes a format string first, and got {describe(fmt)}.")
     if not skip_format_check:
         _check_format(fmt, args, kwargs)
     call, operands = flatten_call("debug.print", _Printer(fmt, write), args, kwargs, None, is_array)
-    debug_callback_p.bind(*operands, callback=call, ordered=ordered)
+    bind_debug_callback("debug.print", operands, call, ordered, partitioned)
 
 
 class _Printer:

@@ -29,10 +29,11 @@ import numpy as np
 
 from xpr.backend import devices
 from xpr.control.stop_gradient import stop_gradient
-from xpr.core.avals import aval_of
+from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import shardings_decided_later
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, effects
 from xpr.core.regions import regions_of
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.dtypes import INEXACT
 from xpr.primitives.argminmax import argmax
 from xpr.primitives.flops import operations
@@ -90,6 +91,8 @@ def work(jaxpr: Jaxpr) -> float:
 
 def _work_of(eqn: JaxprEqn) -> float:
     regions = regions_of(eqn)
+    if not regions and any(v.aval.is_symbolic for v in (*eqn.invars, *eqn.outvars) if type(v.aval) is ShapedArray):
+        return sum(_elements(v.aval) for v in (*eqn.invars, *eqn.outvars))
     if not regions:  # a product has as many multiplications as additions
         return max(operations(eqn) / 2, sum(v.aval.size for v in (*eqn.invars, *eqn.outvars)))
     branches = [work(region.jaxpr) for region in regions if region.kind == "branch"]
@@ -97,6 +100,13 @@ def _work_of(eqn: JaxprEqn) -> float:
     return max(branches, default=0.0) + sum(
         math.inf if region.times is None else region.times * work(region.jaxpr) for region in others
     )
+
+
+_MANY = 100  # elements along an axis of symbolic size
+
+
+def _elements(aval: Any) -> float:
+    return math.prod(_MANY if is_symbolic_dim(n) else n for n in aval.shape)
 
 
 def guarded(taken: Any, x: Any, dim: int | None, stand_in: bool) -> Any:

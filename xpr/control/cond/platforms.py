@@ -15,6 +15,9 @@ from xpr.control.cond.function import pick
 from xpr.core.avals import ShapedArray, describe
 from xpr.core.interpreter import Tracer
 from xpr.core.primitive import Primitive, Unsupported, register
+from xpr.transforms.batch import BatchTracer
+from xpr.transforms.jvp import JVPTracer
+from xpr.transforms.linearize import LinearizeTracer
 
 __all__ = ["platform_dependent", "platform_index_p"]
 
@@ -105,10 +108,17 @@ def platform_dependent(
 
 
 def _platform_of(args: Any) -> str:
-    for x in tree.leaves(args):
+    for x in map(_value, tree.leaves(args)):
         if type(x) is Array:
             return next(iter(x.devices())).platform
     return default_backend()
+
+
+def _value(x: Any) -> Any:
+    """What transformations that run at once compute with in place of an argument: the primal, or all rows."""
+    while isinstance(x, JVPTracer | LinearizeTracer | BatchTracer):
+        x = x.value if isinstance(x, BatchTracer) else x.primal
+    return x
 
 
 def _missing(platform: str, platforms: Platforms) -> str:

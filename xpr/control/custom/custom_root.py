@@ -65,14 +65,14 @@ def custom_root(
     (Array(2., dtype=float32, weak_type=True), Array(0.25, dtype=float32, weak_type=True))
     """
     if rules.is_plain():
-        solution = solve(f, initial_guess)
+        solution = solve(_checked(f, initial_guess), initial_guess)
         _check_root(solution, initial_guess, solve, has_aux)
         return solution
     leaves, x_tree = tree.flatten(initial_guess)
     in_tree = tree.structure(((initial_guess,), {}))
     avals = [aval_of(x) for x in leaves]
     equation = trace_body(f, in_tree, avals, "the function of a custom_root")
-    _check_equation(equation, x_tree, avals)
+    _check_equation(f, x_tree, equation.out_tree, avals, equation.out_avals)
 
     def solved(guess: Any) -> Any:
         solution = solve(f, guess)
@@ -118,12 +118,29 @@ def _implicit_tangents(
     return tree.leaves(custom_linear_solve(slope, rhs, tangent_solve, tangent_solve))
 
 
-def _check_equation(body: Body, x_tree: Any, avals: Sequence[ShapedArray]) -> None:
+def _checked(f: Callable[[Any], Any], guess: Any) -> Callable[[Any], Any]:
+    """`f`, whose results are checked to be like the initial guess where its argument is."""
+    leaves, x_tree = tree.flatten(guess)
+    avals = [aval_of(x) for x in leaves]
+
+    def checked(x: Any) -> Any:
+        y = f(x)
+        if tree.structure(x) == x_tree and same_types(avals, list(map(aval_of, tree.leaves(x)))):
+            outs, out_tree = tree.flatten(y)
+            _check_equation(f, x_tree, out_tree, avals, list(map(aval_of, outs)))
+        return y
+
+    return checked
+
+
+def _check_equation(
+    f: Callable[[Any], Any], x_tree: Any, out_tree: Any, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray]
+) -> None:
     message = "custom_root: `f` must give something like the initial guess"
-    tree.check_same_structure(x_tree, body.out_tree, message, name="initial_guess")
-    if not same_types(avals, body.out_avals):
-        lines = type_differences("initial_guess", x_tree, avals, body.out_avals, ("is", "f"))
-        raise TypeError("\n".join([f"{message}:", *lines, where_defined("f", body.fun)]))
+    tree.check_same_structure(x_tree, out_tree, message, name="initial_guess")
+    if not same_types(avals, outs):
+        lines = type_differences("initial_guess", x_tree, avals, outs, ("is", "f"))
+        raise TypeError("\n".join([f"{message}:", *lines, where_defined("f", f)]))
 
 
 def _check_root(root: Any, guess: Any, solve: Callable[..., Any], has_aux: bool) -> None:

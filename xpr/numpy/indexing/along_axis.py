@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.primitives.cumulative import cumsum
+from xpr.primitives.dimension_values import size_as
 from xpr.primitives.elementwise import convert_element_type, sub
 from xpr.primitives.gather.gather_scatter import gather_p, scatter_add_p
 from xpr.primitives.gather.scatter import scatter_p
@@ -21,7 +23,7 @@ from xpr.primitives.gather.windows import (
     ScatterDimensionNumbers,
     tupled,
 )  # fmt: skip
-from xpr.primitives.shapes import expand_dims, full
+from xpr.primitives.shapes import broadcast_in_dim, expand_dims, full
 from xpr.primitives.slicing import broadcasted_iota, select
 
 _POINTS = tupled(ScatterDimensionNumbers((), (0,), (0,)))
@@ -75,8 +77,9 @@ def true_indices(mask: Any, size: int, fill_value: int) -> Any:
     if not size:
         return full((0,), fill_value, np.int32)
     ranks = sub(cumsum(convert_element_type(mask, np.int32), 0), np.int32(1))
-    targets = select(mask, ranks, full((n,), size, np.int32))
-    return put_at(full((size,), fill_value, np.int32), targets, broadcasted_iota(np.int32, (n,), 0))
+    beyond, missing = (size_as(each, dtypes.int32) for each in (size, fill_value))
+    targets = select(mask, ranks, broadcast_in_dim(beyond, (n,), ()))
+    return put_at(broadcast_in_dim(missing, (size,), ()), targets, broadcasted_iota(np.int32, (n,), 0))
 
 
 def _written(primitive: Any, x: Any, indices: Any, values: Any, unique: bool) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr.core.avals import aval_of
-from xpr.dimensions.expressions import surely_below
+from xpr.dimensions.expressions import surely_at_least, surely_below
 from xpr.numpy.indexing.normalize import APART, Flag, axis_slice
 from xpr.primitives.dynamic_slices import one_dtype, wrapped
 from xpr.primitives.elementwise import convert_element_type
@@ -170,16 +170,16 @@ def _vectors(
 def _known_vectors(
     columns: Sequence[_Column], across: Shape, shape: Shape, sizes: Sequence[int]
 ) -> tuple[np.ndarray, bool]:
-    out = np.zeros((*across, len(columns)), np.int32 if max(shape, default=0) < 1 << 31 else np.int64)
+    out = np.zeros((*across, len(columns)), np.int64 if any(surely_at_least(n, 1 << 31) for n in shape) else np.int32)
     inside = True
     for position, (axis, starts, dims) in enumerate(columns):
         last = shape[axis] - sizes[axis]
         if type(starts) is int:
             out[..., position] = starts
-            inside = inside and 0 <= starts <= last
+            inside = inside and starts >= 0 and surely_at_least(last, starts)
         else:
             out[..., position] = _along(starts, dims, len(across))
-            inside = inside and bool(((0 <= starts) & (starts <= last)).all())
+            inside = inside and bool((starts >= 0).all()) and surely_at_least(last, int(starts.max(initial=0)))
     return out, inside
 
 

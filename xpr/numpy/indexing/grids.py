@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.config import numpy_dtype_promotion
 from xpr.core.avals import aval_of
 from xpr.numpy.concatenation import concatenate, stack
 from xpr.numpy.creation import asarray
@@ -37,7 +38,8 @@ class _Grid:
     def __getitem__(self, key: slice | tuple[slice, ...]) -> Any:
         if isinstance(key, slice):
             return _samples(key)
-        vectors = promote_dtypes(*map(_samples, key)) if key else []
+        with numpy_dtype_promotion("standard"):  # bounds are numbers, of which one kind may stand beside another
+            vectors = promote_dtypes(*map(_samples, key)) if key else []
         grids = grid_arrays(vectors, range(len(vectors)), self.sparse)
         return grids if self.sparse else stack(grids) if grids else asarray(np.zeros(0, dtypes.of_python(int)))
 

@@ -13,6 +13,7 @@ from xpr import dtypes
 from xpr.backend.array import Array, from_host
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
+from xpr.dimensions.expressions import as_size, is_symbolic_dim, max_dim, min_dim
 from xpr.numpy.concatenation import stack
 from xpr.numpy.concrete import concrete_value, is_known
 from xpr.numpy.division import remainder
@@ -28,10 +29,11 @@ from xpr.numpy.promotion import (
 )
 from xpr.numpy.reshaping import broadcast_to, ravel, shape
 from xpr.numpy.rounding import clip
+from xpr.primitives.dimension_values import size_as
 from xpr.primitives.dynamic_slices import wrapped
-from xpr.primitives.elementwise import add, convert_element_type, div, ge, lt, mul, rem
+from xpr.primitives.elementwise import add, convert_element_type, div, ge, le, lt, mul, rem
 from xpr.primitives.shapes import full, reshape
-from xpr.primitives.slicing import select
+from xpr.primitives.slicing import broadcasted_iota, select
 
 __all__ = [
     "argwhere", "diag_indices", "diag_indices_from", "flatnonzero", "ix_", "mask_indices", "nonzero",
@@ -81,11 +83,11 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
         raise ValueError("nonzero: a scalar has no indices. Give it an axis with x[None].")
     if size is None:
         return tuple(map(_indices, np.nonzero(concrete_value(a, "nonzero", _SAY_SIZE))))
-    count = as_integer(size)
+    count = as_size(size)
     fills = _fills(fill_value, len(sizes))
     if not count or not math.prod(sizes):
         return tuple([_repeated(fill, count) for fill in fills])
-    if is_known(a) and all(map(is_known, fills)):
+    if not is_symbolic_dim(count) and is_known(a) and all(map(is_known, fills)):
         return _padded(np.nonzero(concrete_value(a, "nonzero", _SAY_SIZE)), count, fills)
     return _computed(a, sizes, count, fills)
 
@@ -95,7 +97,7 @@ def _fills(fill_value: Any, ndim: int) -> list[Any]:
     values = fill_value if isinstance(fill_value, (tuple, list)) else [0 if fill_value is None else fill_value] * ndim
     if len(values) != ndim:
         raise ValueError(f"nonzero: fill_value has {len(values)} elements, and the array has {ndim} axes.")
-    return [as_integer(v) if is_known(v) else v for v in values]
+    return [asarray_like(v) if is_symbolic_dim(v) else as_integer(v) if is_known(v) else v for v in values]
 
 
 def _padded(indices: Sequence[np.ndarray], count: int, fills: Sequence[int]) -> tuple[Any, ...]:
@@ -114,7 +116,7 @@ def _computed(a: Any, sizes: Shape, count: int, fills: Sequence[Any]) -> tuple[A
     flat = true_indices(ravel(truth(a)), count, 0 if are_zero else total)
     if are_zero:
         return tuple([convert(x, dtypes.of_python(int)) for x in _unraveled(flat, sizes)])
-    missing = ge(flat, np.int32(total))
+    missing = ge(flat, size_as(total, dtypes.int32))
     positions = _unraveled(select(missing, full((count,), 0, np.int32), flat), sizes)
     indices = [convert(x, dtypes.of_python(int)) for x in positions]
     return tuple([select(missing, _repeated(fill, count), x) for x, fill in zip(indices, fills)])
@@ -127,7 +129,7 @@ def _unraveled(flat: Any, sizes: Sequence[Any]) -> list[Any]:
     """
 
     def number(n: Any) -> Any:
-        return n if isinstance(n, Tracer) else aval_of(flat).dtype.type(n)
+        return n if isinstance(n, Tracer) else size_as(n, aval_of(flat).dtype)
 
     result = []
     for axis, n in enumerate(sizes):
@@ -212,7 +214,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     if flat.aval.dtype.itemsize < 4:
         flat = convert_element_type(flat, np.int32)
-    sizes = tuple(convert(n, aval_of(flat).dtype) if isinstance(n, Tracer) else as_integer(n) for n in sizes)
+    sizes = tuple(convert(n, aval_of(flat).dtype) if isinstance(n, Tracer) else as_size(n) for n in sizes)
     total = math.prod(sizes)
     if isinstance(total, Tracer):
         is_negative = lt(flat, aval_of(flat).dtype.type(0))
@@ -221,7 +223,8 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
         raise ValueError(f"unravel_index: an array of shape {sizes} has no elements.")
     else:
         counted = wrapped(flat, total)
-    axes = _unraveled(clip(counted, 0, total - 1), sizes)
+    last = size_as(total - 1, aval_of(flat).dtype) if is_symbolic_dim(total) else total - 1
+    axes = _unraveled(clip(counted, 0, last), sizes)
     return tuple([asarray_like(convert_element_type(x, dtype)) for x in axes])
 
 
@@ -374,6 +377,9 @@ def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     >>> jnp.tril_indices(2)
     (Array([0, 1, 1], dtype=int32), Array([0, 0, 1], dtype=int32))
     """
+    width = n if m is None else m
+    if any(map(is_symbolic_dim, (n, k, width))):
+        return _triangle_indices(n, width, k, le, n * width - _upper_count(n, width, k + 1))
     rows, columns = np.tril_indices(n, k, m)
     return _indices(rows), _indices(columns)
 
@@ -393,8 +399,26 @@ def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Any, Any]:
     >>> jnp.triu_indices(2)
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
+    width = n if m is None else m
+    if any(map(is_symbolic_dim, (n, k, width))):
+        return _triangle_indices(n, width, k, ge, _upper_count(n, width, k))
     rows, columns = np.triu_indices(n, k, m)
     return _indices(rows), _indices(columns)
+
+
+def _upper_count(n: Any, m: Any, k: Any) -> Any:
+    """How many elements of an n by m matrix are on and above its k-th diagonal: whole rows, then ever shorter ones."""
+    whole = min_dim(n, max_dim(-k, 0))
+    longest = max_dim(m - max_dim(k, 0), 0)
+    shorter = min_dim(n - whole, longest)
+    return whole * m + shorter * longest - shorter * (shorter - 1) // 2
+
+
+def _triangle_indices(n: Any, m: Any, k: Any, compare: Callable[..., Any], count: Any) -> tuple[Any, Any]:
+    """The indices of the `count` elements whose column compares so with their row plus k; sizes may be symbolic."""
+    rows, columns = (broadcasted_iota(dtypes.int32, (n, m), axis) for axis in (0, 1))
+    chosen = compare(columns, add(rows, size_as(k, dtypes.int32)))
+    return nonzero(chosen, size=count)  # type: ignore[return-value]  # one for each axis
 
 
 def _matrix_shape(name: str, arr: Any) -> Shape:

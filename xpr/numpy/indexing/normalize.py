@@ -21,6 +21,7 @@ from xpr.compile.evaluate import HOST_LIMIT, EvalTrace
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of, shortened
 from xpr.core.interpreter import Tracer, context
+from xpr.dimensions.expressions import is_symbolic_dim, surely_at_least, surely_below
 from xpr.dimensions.slices import slice_bounds
 from xpr.errors import NonConcreteBooleanIndexError
 from xpr.numpy.creation import asarray
@@ -284,12 +285,15 @@ def _in_range(indexers: list[Any], shape: Shape, mode: Any, wraps: bool) -> list
             continue
         n = shape[axis]
         if type(indexer) is int:
-            if -n <= indexer < n and (wraps or indexer >= 0):
+            least = -indexer if indexer < 0 else indexer + 1
+            if surely_at_least(n, least) and (wraps or indexer >= 0):
                 indexers[position] = indexer + n if indexer < 0 else indexer
-            elif mode is None and settings.check_static_indices:
+            elif mode is None and settings.check_static_indices and (surely_below(n, least) or not wraps):
                 raise IndexError(f"index {indexer} out of bounds for axis {axis} with size {n}")
+            elif indexer < 0 and wraps:
+                indexers[position] = asarray(indexer, np.int32) if is_symbolic_dim(n) else np.asarray(indexer + n)
             else:
-                indexers[position] = np.asarray(indexer + n if indexer < 0 and wraps else indexer)
+                indexers[position] = np.asarray(indexer)
         elif type(indexer) is np.ndarray:
             indexers[position] = _counted(indexer, n, wraps)
         axis += 1
@@ -300,12 +304,16 @@ def _counted(positions: np.ndarray, n: int, wraps: bool) -> Any:
     """Host indices counted from the start; a scalar in bounds as an int."""
     if not positions.ndim:
         position = int(positions)
+        if position < 0 and is_symbolic_dim(n):
+            return asarray(position, np.int32) if wraps else np.asarray(position)
         position += n if position < 0 and wraps else 0
-        return position if 0 <= position < n else np.asarray(position)
+        return position if position >= 0 and surely_at_least(n, position + 1) else np.asarray(position)
     if positions.dtype.kind == "u":
         return positions
     wide = positions.astype(np.int64, copy=False)
-    return np.where(wide < 0, wide + n, wide) if wraps and (wide < 0).any() else wide
+    if not wraps or not (wide < 0).any():
+        return wide
+    return asarray(positions) if is_symbolic_dim(n) else np.where(wide < 0, wide + n, wide)
 
 
 # -- Slices of axes
@@ -324,7 +332,7 @@ class AxisSlice(NamedTuple):
 def axis_slice(indexer: Any, n: int, axis: int) -> AxisSlice:
     """An integer or a slice as an `AxisSlice` of an axis of size n."""
     if type(indexer) is not slice:
-        if not -n <= indexer < n:
+        if surely_below(n, -indexer if indexer < 0 else indexer + 1):
             raise IndexError(f"index {indexer} out of bounds for axis {axis} with size {n}")
         return AxisSlice(indexer + n if indexer < 0 else indexer, 1, 1, False, True)
     bounds = [bound.static_bound() if isinstance(bound, Tracer) else bound

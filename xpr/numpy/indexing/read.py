@@ -130,7 +130,7 @@ def _undecided(slices: Sequence[AxisSlice], shape: Shape) -> list[int]:
     return [
         axis
         for axis, (c, n) in enumerate(zip(slices, shape))
-        if any(map(is_symbolic_dim, (c.start, c.size, c.step)))
+        if any(map(is_symbolic_dim, (c.start, c.size, c.step, n)))
         and not is_decided(c.start, c.start + (c.size - 1) * c.step + 1, c.step, n)
     ]
 

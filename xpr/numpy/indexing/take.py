@@ -10,6 +10,7 @@ from xpr import dtypes
 from xpr.backend.array import Array
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.dimensions.expressions import max_dim
 from xpr.errors import ArgumentError
 from xpr.numpy.axes import no_out
 from xpr.numpy.cumulative import cumsum
@@ -399,7 +400,7 @@ def compress(
     n, condition_aval = aval_of(a).shape[axis], aval_of(condition)
     if condition_aval.ndim != 1:
         raise ValueError(f"compress: the condition must be a vector, and is {condition_aval.str_short()}.")
-    (positions,) = nonzero(condition, size=size, fill_value=max(n, condition_aval.size))
+    (positions,) = nonzero(condition, size=size, fill_value=max_dim(n, condition_aval.size))
     if not n:
         return a if size is None else _filled_along(a, axis, size, fill_value)
     return take(a, positions, axis, mode="fill", fill_value=fill_value, indices_are_sorted=True)

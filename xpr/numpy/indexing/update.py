@@ -20,6 +20,7 @@ from xpr.config import settings
 from xpr.control.scatter_apply import scatter_apply
 from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import Tracer, context
+from xpr.dimensions.expressions import surely_at_least, surely_below
 from xpr.errors import NonConcreteBooleanIndexError
 from xpr.numpy.indexing.gather_plan import GatherPlan, gather_plan
 from xpr.numpy.indexing.masked import MaskedTracer, all_elements
@@ -45,6 +46,7 @@ from xpr.numpy.indexing.update_operations import (
     with_fraction,
 )
 from xpr.numpy.promotion import SCALARS, as_operand, convert, converter, refuse_in_strict_mode
+from xpr.primitives.dimension_values import size_as
 from xpr.primitives.dynamic_slices import dynamic_update_slice_p
 from xpr.primitives.gather.gather_scatter import gather_p
 from xpr.primitives.gather.scatter import scatter_mul_p, scatter_p
@@ -118,13 +120,13 @@ def _update_static(x: Any, indexers: Sequence[Any], values: Any, operation: Oper
         return x
     if len(getattr(values, "shape", ())):
         values = reshape(values, window)
-        flipped = [axis for axis, c in enumerate(slices) if c.flipped and c.size > 1]
+        flipped = [axis for axis, c in enumerate(slices) if c.flipped and not surely_below(c.size, 2)]
         values = rev(values, flipped) if flipped else values
     elif operation.name == "set":
         values = filled(values, window)
     starts = [c.start for c in slices]
     spanned = math.prod([(c.size - 1) * c.step + 1 for c in slices])
-    if window != shape and operation.neutral is not None and spanned * _LARGE_PART >= aval_of(x).size:
+    if window != shape and operation.neutral is not None and surely_at_least(spanned * _LARGE_PART, aval_of(x).size):
         edges = [(c.start, n - c.start - (c.size - 1) * c.step - 1, c.step - 1) for c, n in zip(slices, shape)]
         return operation.combine(x, pad(filled(values, window), operation.neutral(aval_of(x).dtype), edges))
     if any(c.step > 1 for c in slices):
@@ -136,7 +138,7 @@ def _update_static(x: Any, indexers: Sequence[Any], values: Any, operation: Oper
         return _add_window(x, starts, window, filled(values, window), operation)
     if operation.name != "set":
         values = operation.combine(slice_(x, starts, [a + n for a, n in zip(starts, window)]), values)
-    return dynamic_update_slice_p.bind(x, values, *map(np.int32, starts))
+    return dynamic_update_slice_p.bind(x, values, *[size_as(start, dtypes.int32) for start in starts])
 
 
 def _add_window(x: Any, starts: Sequence[int], window: Shape, values: Any, operation: Operation) -> Any:
@@ -158,7 +160,7 @@ def _vector(numbers: Sequence[int]) -> Any:
     """A vector of integers; while staging, one made of literals, so that it is no constant of the program."""
     if type(context.trace) is EvalTrace:
         return np.array(numbers, np.int32)
-    return join([broadcast_in_dim(np.int32(n), (1,), ()) for n in numbers], 0)
+    return join([broadcast_in_dim(size_as(n, dtypes.int32), (1,), ()) for n in numbers], 0)
 
 
 def _update_strided(x: Any, slices: Sequence[AxisSlice], values: Any, operation: Operation) -> Any:
@@ -177,7 +179,7 @@ def _update_strided(x: Any, slices: Sequence[AxisSlice], values: Any, operation:
         values = pad(values, first, gaps)  # what is between them is not selected
     chosen = pad(full(window, True, bool), np.False_, gaps)
     new = select(chosen, filled(operation.combine(old, values), whole), old)
-    return dynamic_update_slice_p.bind(x, new, *map(np.int32, starts))
+    return dynamic_update_slice_p.bind(x, new, *[size_as(start, dtypes.int32) for start in starts])
 
 
 # -- Masks
@@ -332,7 +334,8 @@ def _updated_integers(x: Any, values: Any, operation: Operation, updated: Callab
 
 def _updated(x: Any, index: Any, values: Any, operation: Operation, flags: dict[str, Any], wraps: bool) -> Any:
     shape = aval_of(x).shape
-    if is_plain(index) and flags["mode"] is None and wraps and settings.check_static_indices:
+    plain = is_plain(index) and flags["mode"] is None and wraps and settings.check_static_indices
+    if plain and not aval_of(x).is_symbolic:
         return _update_static(x, expanded(index if type(index) is tuple else (index,), shape), values, operation)
     mask = _leading_mask(index, shape)
     if mask is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xpr.core.avals import ShapedArray
+from xpr.dimensions.expressions import surely_below
 from xpr.dtypes import INTEGERS
 from xpr.primitives.gather import windows
 from xpr.primitives.gather.windows import GatherDimensionNumbers, ScatterDimensionNumbers
@@ -26,7 +27,7 @@ def check_gather(
         )
     check_numbers("gather", numbers, operand, indices, len(numbers.offset_dims) + indices.ndim - 1)
     for axis, size in enumerate(sizes):
-        if not 0 <= size <= operand.shape[axis]:
+        if surely_below(size, 0) or surely_below(operand.shape[axis], size):
             raise TypeError(
                 f"gather: Slice size at index {axis} in gather op is out of range: slice_sizes is {tuple(sizes)}, for "
                 f"an operand {operand.str_short()}."
@@ -56,7 +57,7 @@ def check_scatter(
             f"{updates.str_short()}. {_types(numbers, operand, indices)}"
         )
     as_gather, sizes = windows.gather_of(numbers, operand.shape, updates.shape)
-    if 0 not in updates.shape and not all(size <= n for size, n in zip(sizes, operand.shape)):
+    if 0 not in updates.shape and any(surely_below(n, size) for size, n in zip(sizes, operand.shape)):
         raise TypeError(
             f"{name}: Bounds of the window dimensions of the updates {updates.str_short()}, {sizes} in the operand's "
             f"axes, must not be greater than the operand's. {_types(numbers, operand, indices)}"

@@ -17,7 +17,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of, is_key
 from xpr.core.primitive import Primitive, is_linear, register
-from xpr.dimensions.expressions import surely_below
+from xpr.dimensions.expressions import as_size, surely_below
 from xpr.primitives.elementwise import clamp, eq, neg
 from xpr.primitives.flops import per_update
 from xpr.primitives.gather import windows
@@ -251,7 +251,7 @@ def gather(
     """
     if isinstance(fill_value, (float, np.floating)) and fill_value != fill_value:
         fill_value = np.nan  # the one nan that equals itself as a key
-    numbers, sizes = windows.tupled(dimension_numbers), tuple(map(int, slice_sizes))
+    numbers, sizes = windows.tupled(dimension_numbers), tuple(map(as_size, slice_sizes))
     aval, indices = aval_of(operand), aval_of(start_indices)
     if 0 in indices.shape[:-1] and len(sizes) == aval.ndim:  # no windows at all, which may then be of any size
         check_numbers("gather", numbers, aval, indices, len(numbers.offset_dims) + indices.ndim - 1)

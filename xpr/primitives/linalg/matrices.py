@@ -10,13 +10,14 @@ import numpy as np
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import ArgumentError
 from xpr.primitives.dot import dot_general_p
 from xpr.primitives.elementwise import add, conj, eq, ge, mul, scalar
 from xpr.primitives.gather.gather_scatter import gather_p
 from xpr.primitives.gather.windows import PROMISE_IN_BOUNDS, GatherDimensionNumbers
 from xpr.primitives.precision import Precision
-from xpr.primitives.shapes import broadcast_in_dim, expand_dims, full, mapped_to, reshape, transpose
+from xpr.primitives.shapes import broadcast_in_dim, expand_dims, full, mapped_to, reduce_sum, reshape, transpose
 from xpr.primitives.slicing import broadcasted_iota, select, slice_in_dim
 
 LAPACK_DTYPES = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128})
@@ -103,8 +104,12 @@ def diagonal_part(x: Any) -> Any:
 
 
 def diagonal_of(x: Any) -> Any:
-    """The diagonals of square matrices, as vectors: by rows, every (n + 1)-th element."""
+    """The diagonals of square matrices, as vectors: by rows, every (n + 1)-th element; sums of rows without the others,
+    where n is symbolic.
+    """
     *stack, n, _ = aval_of(x).shape
+    if is_symbolic_dim(n):
+        return reduce_sum(diagonal_part(x), (len(stack) + 1,))
     return slice_in_dim(reshape(x, (*stack, n * n)), 0, n * n, n + 1, axis=len(stack))
 
 

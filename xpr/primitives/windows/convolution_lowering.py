@@ -83,14 +83,16 @@ def _lower_plain(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: d
         return b.constant(0, out)
     strides = params["window_strides"]
     reversal = f"array<i1: {', '.join(['false'] * len(strides))}>" if strides else "array<i1>"
+    is_symbolic = any(is_symbolic_dim(pad) for pads in padding for pad in pads)
     properties = (
-        f"window_strides = {int_array(strides)}, padding = {int_matrix(padding)}, "
+        f"window_strides = {int_array(strides)}, {'' if is_symbolic else f'padding = {int_matrix(padding)}, '}"
         f"lhs_dilation = {int_array(params['lhs_dilation'])}, rhs_dilation = {int_array(params['rhs_dilation'])}, "
         f"window_reversal = {reversal}, dimension_numbers = {_numbers_text(*params['dimension_numbers'])}, "
         f"feature_group_count = {params['feature_group_count']} : i64, "
         f"batch_group_count = {params['batch_group_count']} : i64, {precision_text(params['precision'])}"
     )
-    convolved = b.op("stablehlo.convolution", [images, rhs], out, properties)
+    operands = [images, rhs, b.pairs(padding)] if is_symbolic else [images, rhs]
+    convolved = b.op(f"stablehlo.{'dynamic_conv' if is_symbolic else 'convolution'}", operands, out, properties)
     return b.fusion_barrier(convolved) if b.platform == "cpu" else convolved  # as a product is, see dot_lowering
 
 

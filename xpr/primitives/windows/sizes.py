@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.dimensions.expressions import is_symbolic_dim, max_dim
+from xpr.dimensions.expressions import is_symbolic_dim, max_dim, surely_below
 from xpr.errors import ArgumentError
 
 __all__ = ["padtype_to_pads"]
@@ -18,6 +18,10 @@ __all__ = ["padtype_to_pads"]
 Pads = tuple[tuple[int, int], ...]
 
 PADDINGS = ("SAME", "SAME_LOWER", "VALID")
+
+
+def _size(n: Any) -> Any:
+    return n if is_symbolic_dim(n) else int(n)
 
 
 def dilated(n: int, dilation: int) -> int:
@@ -73,8 +77,8 @@ def padtype_to_pads(
     if name == "VALID":
         return [(0, 0)] * len(in_shape)
     lower = name == "SAME_LOWER"
-    sizes: list[Any] = [n if is_symbolic_dim(n) else int(n) for n in in_shape]
-    return [same_pads(n, int(w), int(s), lower) for n, w, s in zip(sizes, window_shape, window_strides)]
+    columns = [list(map(_size, each)) for each in (in_shape, window_shape, window_strides)]
+    return [same_pads(n, w, s, lower) for n, w, s in zip(*columns)]
 
 
 def canonical_pads(
@@ -91,7 +95,7 @@ def canonical_pads(
     """
     if isinstance(padding, str):
         return tuple(padtype_to_pads(in_shape, window, strides, padding))
-    pads = [tuple(map(int, pair)) if isinstance(pair, Sequence) else () for pair in padding]
+    pads = [tuple(map(_size, pair)) if isinstance(pair, Sequence) else () for pair in padding]
     if len(pads) != len(in_shape) or any(len(pair) != 2 for pair in pads):
         raise ValueError(
             f"{function}: padding argument must be {', '.join(map(repr, PADDINGS))}, or a (low, high) pair for each "
@@ -108,13 +112,13 @@ def canonical_steps(function: str, what: str, steps: Sequence[int] | None, count
     """
     if steps is None:
         return (1,) * count
-    counts = tuple(map(int, steps))
+    counts = tuple(map(_size, steps))
     if len(counts) != count:
         raise ArgumentError(
             f"{function} window and {what} must have the same number of dimensions: {what} must have {count} elements, "
             f"and is {steps}."
         )
-    if min(counts, default=1) < 1:
+    if any(surely_below(n, 1) for n in counts):
         raise ArgumentError(
             f"{function}: {what} must have every element be positive, one for each of the {count} axes of the window, "
             f"and is {steps}."

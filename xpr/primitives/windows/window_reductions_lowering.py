@@ -22,6 +22,7 @@ from xpr import dtypes
 from xpr.backend.mlir_text import int_array, int_matrix
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.primitives.windows.sizes import count_windows
 
 FEW = 16  # so many slices are joined directly
@@ -51,13 +52,19 @@ def windowed_shape(shape: tuple[int, ...], window: Window) -> tuple[int, ...]:
     )  # fmt: skip
 
 
+def is_symbolic(window: Window) -> bool:
+    """Whether one of the parameters is a symbolic dimension."""
+    sizes = [n for name, values in window.items() if name != "padding" for n in values]
+    return any(map(is_symbolic_dim, (*sizes, *(n for pair in window["padding"] for n in pair))))
+
+
 # -- Reductions
 
 
 def lower_reduce_window(b: Builder, x: Value, out: ShapedArray, operation: str, start: Any, window: Window) -> Value:
     """Joins the elements of every window by a StableHLO operation, whose neutral value is `start`."""
     sums_short = operation == "stablehlo.add" and out.dtype in dtypes.FLOATS and out.dtype.itemsize < 4
-    if b.platform != "cpu" or not out.size or sums_short or x.aval.is_symbolic:
+    if b.platform != "cpu" or not out.size or sums_short or x.aval.is_symbolic or is_symbolic(window):
         return _lower_native(b, [x], [start], [out], window, _joining(operation, out.dtype))[0]
     sizes = window["window_dimensions"]
     if math.prod(sizes) > FEW and not _overlaps(out.shape, window):
@@ -154,7 +161,7 @@ def lower_gather(
     """The tangent at the first element of each window that compares with all others as `direction` says."""
     if not out.size:
         return b.constant(0, out)
-    if math.prod(window["window_dimensions"]) > MANY:
+    if is_symbolic(window) or math.prod(window["window_dimensions"]) > MANY:
         types = [out.update(dtype=x.aval.dtype), out]
         return _lower_native(b, [x, tangents], [worst, 0], types, window, _keeping_better(direction, types))[1]
     x, tangents = b.fusion_barrier(padded(b, x, worst, window)), b.fusion_barrier(padded(b, tangents, 0, window))
@@ -172,7 +179,7 @@ def lower_scatter(
 ) -> Value:
     """The transpose of `lower_gather`: each element of the source is added where its window's choice is."""
     plain = _all_one(window["base_dilation"]) and _all_one(window["window_dilation"])
-    small = math.prod(window["window_dimensions"]) <= MANY
+    small = math.prod(map(int, window["window_dimensions"])) <= MANY
     if not source.aval.size:
         return b.constant(0, out)
     if plain and (b.platform != "cpu" or not small):
@@ -251,6 +258,15 @@ def _lower_native(
 ) -> list[Value]:
     scalars = [ShapedArray((), x.aval.dtype) for x in xs]
     first = [b.constant(start, scalar) for start, scalar in zip(starts, scalars)]
+    if is_symbolic(window):
+        reducer = b.module.function("reducer", [*scalars, *scalars], body, takes_dimensions=False)
+        return b.ops(
+            "stablehlo.custom_call",
+            [*xs, *first, *_parameters(b, window)],
+            outs,
+            'call_target_name = "stablehlo.dynamic_reduce_window", api_version = 2 : i32, '
+            f"called_computations = [@{reducer}]",
+        )
     properties = (
         f"window_dimensions = {int_array(window['window_dimensions'])}, "
         f"window_strides = {int_array(window['window_strides'])}, "
@@ -258,6 +274,12 @@ def _lower_native(
         f"window_dilations = {int_array(window['window_dilation'])}, padding = {int_matrix(window['padding'])}"
     )
     return b.ops("stablehlo.reduce_window", [*xs, *first], outs, properties, [b.region([*scalars, *scalars], body)])
+
+
+def _parameters(b: Builder, window: Window) -> list[Value]:
+    """The parameters as operands of dynamic_reduce_window, which becomes reduce_window once shapes are known."""
+    names = ("window_dimensions", "window_strides", "base_dilation", "window_dilation")
+    return [*(b.shape(window[name]) for name in names), b.pairs(window["padding"])]
 
 
 def _lower_select_and_scatter(

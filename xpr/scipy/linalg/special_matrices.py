@@ -10,6 +10,7 @@ import numpy as np
 
 from xpr import numpy as jnp
 from xpr.core.avals import aval_of
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.numpy.promotion import asarray_like, promote_dtypes, promote_inexact
 from xpr.primitives.linalg.matrices import conjugated
 from xpr.primitives.shapes import broadcast_to
@@ -86,7 +87,8 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     c, r = _promoted([c, conjugated(c) if r is None else jnp.atleast_1d(r)])
     m, n = c.shape[-1], r.shape[-1]
     along = _joined(c[..., ::-1], r)
-    return along[..., np.arange(m)[::-1, None] + np.arange(n)]
+    numbers = jnp.arange if is_symbolic_dim(m) or is_symbolic_dim(n) else np.arange
+    return along[..., numbers(m)[::-1, None] + numbers(n)]
 
 
 def hankel(c: Any, r: Any = None) -> Any:

@@ -16,9 +16,10 @@ from xpr import tree
 from xpr.control.custom.linear_solve import custom_linear_solve
 from xpr.control.while_.fori_loop import fori_loop
 from xpr.control.while_.function import while_loop
-from xpr.core.avals import describe
+from xpr.core.avals import aval_of, describe
 from xpr.numpy.linear_equations import lstsq
 from xpr.numpy.norms import norm
+from xpr.numpy.promotion import convert
 
 __all__ = ["bicgstab", "cg", "gmres"]
 
@@ -150,6 +151,8 @@ def _gmres(restart: int, A: Operator, b: Any, x0: Any, limit: Any, maxiter: int,
 def _solved(
     name: str, method: Callable[..., Any], A: Any, b: Any, x0: Any, tol: float, atol: float, maxiter: Any, M: Any
 ) -> tuple[Any, None]:
+    guesses = itertools.repeat(0.0) if x0 is None else tree.leaves(x0)
+    weak = [aval_of(x).weak_type and aval_of(y).weak_type for x, y in zip(tree.leaves(b), guesses)]
     b = tree.map(lambda x: jnp.asarray(x, jnp.result_type(x, float)), b)
     operator = _operator(name, "A", A)
     precondition = (lambda x: x) if M is None else _operator(name, "M", M)
@@ -161,7 +164,9 @@ def _solved(
         return method(matvec, b, start, limit, steps, precondition)
 
     is_real = not any(jnp.iscomplexobj(x) for x in tree.leaves(b))  # the transpose of a Hermitian matrix is another
-    return custom_linear_solve(operator, b, solve, solve, symmetric=name == "cg" and is_real), None
+    x = custom_linear_solve(operator, b, solve, solve, symmetric=name == "cg" and is_real)
+    leaves, structure = tree.flatten(x)
+    return tree.unflatten(structure, [convert(leaf, leaf.dtype, each) for leaf, each in zip(leaves, weak)]), None
 
 
 def _like(name: str, b: Any, x0: Any) -> Any:
