@@ -345,9 +345,11 @@ static PyObject *call_with(PyObject *known, Arguments *arguments) {
     return call_in_trees(SLOT(known, in_nodes_at), with_nodes, arguments);
 }
 
-/* Appends a static argument and its position or name to the list of those. */
+/* Appends a static argument and its position or name to the list of those; see `cache_key` of core/primitive.py. */
 static int add_static(PyObject *statics, PyObject *position, PyObject *value) {
-    PyObject *key = PyObject_CallOneArg(cache_key, value);
+    int is_own_key = value == Py_None || PyLong_CheckExact(value) || PyBool_Check(value) || PyUnicode_CheckExact(value) ||
+        PyFunction_Check(value);
+    PyObject *key = is_own_key ? PyTuple_Pack(2, Py_TYPE(value), value) : PyObject_CallOneArg(cache_key, value);
     PyObject *pair = key ? PyTuple_Pack(2, position, key) : NULL;
     int failed = !pair || PyList_Append(statics, pair) < 0;
     Py_XDECREF(key);
