@@ -171,6 +171,12 @@ def test_arrays_on_several_devices_and_keys_are_left_to_the_operations():
     np.testing.assert_array_equal(jnp.diff(put), np.diff(x))
 
 
+def test_large_arrays_are_stacked_by_one_program():
+    rows = [jnp.full(20_000, float(i)) for i in range(3)]
+    for axis in (0, 1):
+        np.testing.assert_array_equal(jnp.stack(rows, axis), np.stack(rows, axis))
+
+
 def test_small_operands_broadcast_in_the_program_of_the_operation():
     large = jnp.ones((300, 400))
     np.testing.assert_array_equal(large + jnp.arange(400.0), np.ones((300, 400)) + np.arange(400))

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from xpr.backend.array import Array
+from xpr.compile.evaluate import HOST_LIMIT
+from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import ArgumentError
 from xpr.numpy.axes import no_out
+from xpr.numpy.creation import is_eager
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtypes, requested_dtype
 from xpr.numpy.reshaping import atleast_1d, atleast_2d, atleast_3d, ravel
 from xpr.primitives import slicing
@@ -126,7 +129,16 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
     if any(shape != shapes[0] for shape in shapes):
         raise ValueError(f"stack: all shapes must be equal, and they are {', '.join(map(str, dict.fromkeys(shapes)))}.")
     axis = one_axis(axis, len(shapes[0]) + 1)
+    if is_eager() and aval_of(operands[0]).size > HOST_LIMIT:  # each new axis would be a copy
+        return _stack_program(*operands, axis=axis)
+    return _stack(*operands, axis=axis)
+
+
+def _stack(*operands: Any, axis: int) -> Any:
     return slicing.concatenate([expand_dims(x, (axis,)) for x in operands], axis)
+
+
+_stack_program = compiled(_stack)
 
 
 def vstack(tup: Any, dtype: Any = None) -> Any:
