@@ -63,6 +63,11 @@ def variance(library: Library) -> Call:
     return partial(library.numpy.var, large(library))
 
 
+def reshape(library: Library) -> Call:
+    x = large(library)
+    return lambda: x.reshape(1000, 1000)
+
+
 def plus_row(library: Library) -> Call:
     x = large(library).reshape(1000, 1000)
     return partial(add, x, x[0])
@@ -80,5 +85,6 @@ CASES = [
     Case("clip(x, 0.0, 0.5), a million", warm(clip), target=1 / 1.25),
     Case("nan_to_num(x), a million", warm(nan_to_num), target=1 / 1.25),
     Case("var(x), a million", warm(variance), target=1 / 1.25),
+    Case("x.reshape(1000, 1000), a million", warm(reshape), target=10),
     Case("x + x[0], 1000 x 1000", warm(plus_row), target=1 / 1.25),
 ]

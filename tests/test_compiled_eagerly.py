@@ -183,3 +183,19 @@ def test_small_operands_broadcast_in_the_program_of_the_operation():
     np.testing.assert_array_equal(jnp.minimum(jnp.arange(400), large), np.minimum(np.arange(400), large))
     names = [eqn.primitive.name for eqn in xpr.make_jaxpr(jnp.add)(large, large[0]).eqns]
     assert names == ["broadcast_in_dim", "add"]
+
+
+def test_reshaped_arrays_share_memory():
+    """Donated ones too: what is donated while another array has its memory is copied."""
+    values = np.random.default_rng(0).normal(size=40_000).astype(np.float32)
+    base = (jnp.asarray(values) + 0).block_until_ready()
+    views = [base.reshape(200, 200), base[None], base.reshape(1, -1).squeeze(0), jnp.ravel(base.reshape(200, 200))]
+    assert {each.unsafe_buffer_pointer() for each in views} == {base.unsafe_buffer_pointer()}
+    double = xpr.jit(lambda x: x * 2, donate_argnums=0)
+    np.testing.assert_array_equal(double(base), values * 2)
+    assert base.is_deleted()
+    np.testing.assert_array_equal(double(views[1]), values[None] * 2)
+    for view in (views[0], *views[2:]):
+        np.testing.assert_array_equal(np.ravel(view + 1), values + 1)
+    packed = jnp.asarray(np.arange(40_000) % 7, jnp.int4)
+    np.testing.assert_array_equal((packed * 1).reshape(200, 200).astype(int), (np.arange(40_000) % 7).reshape(200, 200))

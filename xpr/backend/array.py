@@ -105,9 +105,12 @@ class Array(metaclass=_OfArrays):
         """The value on its device."""
         value = self._buffer
         if value is None:
-            target = self._device or devices.default_device()
-            put = put_shards if isinstance(target, NamedSharding) else compiler.put
-            value = self._buffer = put(np.asarray(self.host), self.aval, target)
+            target, host = self._device or devices.default_device(), np.asarray(self.host)
+            if isinstance(target, NamedSharding):
+                value = put_shards(host, self.aval, target)
+            else:  # what can't be written to, as a view of another array's buffer, is shared
+                value = compiler.put(host, self.aval, target, copy=host.flags.writeable)
+            self._buffer = value
         return value
 
     def unsafe_buffer_pointer(self) -> int:

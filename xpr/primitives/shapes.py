@@ -59,6 +59,7 @@ def structural(
     transpose: Any,
     batch: Any,
     exact: bool = True,
+    faster_in_numpy: Callable[..., bool] | None = None,
     fusion: Fusion = None,
     flops: Callable[..., int] | None = None,
     physical: Literal["moved"] | None = None,
@@ -83,6 +84,7 @@ def structural(
             transpose=lambda cts, operands, **params: [transpose(cts[0], operands[0].aval, **params)],
             batch=lambda size, values, dims, **params: _one(batch(size, values[0], dims[0], **params)),
             exact=exact,
+            faster_in_numpy=faster_in_numpy,
             fusion=fusion,
             flops=flops,
             physical=physical,
@@ -209,6 +211,7 @@ def _broadcast_sharding(
 
 broadcast_in_dim_p = structural(
     "broadcast_in_dim",
+    faster_in_numpy=lambda avals, *, shape, broadcast_dimensions: math.prod(shape) == avals[0].size,  # a view
     sharding=_broadcast_sharding,
     physical="moved",
     fusion="cheap",
@@ -336,6 +339,7 @@ def _reshape_abstract(aval: ShapedArray, *, new_sizes: tuple[int, ...]) -> Shape
 
 reshape_p = structural(
     "reshape",
+    faster_in_numpy=lambda avals, *, new_sizes: True,  # a view
     sharding=lambda aval, out, *, new_sizes: reshaped(aval.explicit.mesh, aval, new_sizes),
     physical="moved",
     fusion="view",
@@ -388,6 +392,7 @@ def _squeeze_batch(size: int, x: Any, dim: int, *, dimensions: tuple[int, ...]) 
 
 squeeze_p = structural(
     "squeeze",
+    faster_in_numpy=lambda avals, *, dimensions: True,  # a view
     sharding=lambda aval, out, *, dimensions: without(parts_of(aval), dimensions),
     physical="moved",
     fusion="view",
