@@ -13,6 +13,7 @@ import xpr.numpy as jnp
 from tests.eight_devices import close
 from tests.ops.table import floats
 from xpr import lax
+from xpr.experimental.layout import Format, Layout
 from xpr.experimental.mesh_utils import create_hybrid_device_mesh
 from xpr.sharding import AbstractMesh, AxisType, ManualAxisType, Mesh, NamedSharding, SingleDeviceSharding
 from xpr.sharding import PartitionSpec as P
@@ -788,3 +789,82 @@ def test_what_is_read_of_an_array_stays_on_its_devices():
     for row, expected in zip(whole, values):
         assert row.sharding == NamedSharding(mesh, P()) and len(row.addressable_shards) == 8
         np.testing.assert_array_equal(row.addressable_shards[7].data, expected)
+
+
+MADE_IN_PROGRAMS = {
+    "array": lambda x, s: jnp.array(x, np.int32, device=s),
+    "asarray": lambda x, s: jnp.asarray(x, device=s),
+    "zeros": lambda x, s: jnp.zeros(x.shape, device=s),
+    "full": lambda x, s: jnp.full(x.shape, x[0, 0], device=s),
+    "ones_like": lambda x, s: jnp.ones_like(x, device=s),
+    "eye": lambda x, s: jnp.eye(8, device=s),
+    "like one outside": lambda x, s: jnp.zeros_like(xpr.device_put(X, s)),
+    "like a type": lambda x, s: jnp.zeros_like(xpr.ShapeDtypeStruct((8, 8), "float32", sharding=s)),
+}
+
+
+@pytest.mark.parametrize("name", MADE_IN_PROGRAMS)
+def test_arrays_that_programs_make_have_the_sharding_asked_for(mesh, name):
+    sharding = NamedSharding(mesh, P("x", "y"))
+    found = xpr.jit(lambda x: MADE_IN_PROGRAMS[name](x, sharding))(X)
+    assert found.sharding == sharding
+    close(found, xpr.jit(lambda x: MADE_IN_PROGRAMS[name](x, None))(X) if "like " not in name else np.zeros_like(X))
+    with pytest.raises(ValueError, match="3, the size of its axis 0, is not divisible by 4"):
+        xpr.jit(lambda: jnp.arange(3, device=NamedSharding(mesh, P("x"))))()
+
+
+def test_structs_with_shardings(mesh):
+    rows = NamedSharding(mesh, P("x"))
+    struct = xpr.ShapeDtypeStruct((8, 2), "int32", sharding=rows)
+    assert jnp.ones_like(struct).sharding == rows and jnp.ones_like(struct, shape=(3,)).sharding.num_devices == 1
+    without = NamedSharding(mesh.abstract_mesh, P("x"))
+    assert jnp.ones_like(xpr.ShapeDtypeStruct((8, 2), "int32", sharding=without)).sharding.num_devices == 1
+    form = Format(Layout((0, 1)), rows)
+    formatted = struct.update(sharding=form)
+    assert formatted.sharding == rows and formatted.format == form == formatted.update(shape=(4, 2)).format
+    with pytest.raises(ValueError, match="updating ShapeDtypeStruct: it has the format"):
+        formatted.update(sharding=rows)
+    for sharding in (P(None, "x", None), NamedSharding(mesh, P(None, "x", None))):
+        with pytest.raises(ValueError, match=r"has 2 axes, and can't be cut by P\(None, 'x', None\), which has 3"):
+            xpr.ShapeDtypeStruct((8, 2), "int32", sharding=sharding)
+
+
+def test_jit_is_told_once_where_to_run(mesh):
+    rows, device = NamedSharding(mesh, P("x")), xpr.devices()[1]
+    with pytest.raises(ValueError, match=r"both a device and a backend, and got device=CpuDevice\(id=1\) and backend"):
+        xpr.jit(lambda x: x, device=device, backend="cpu")
+    for name in ("in_shardings", "out_shardings"):
+        with pytest.raises(ValueError, match=f"device=.* says where to run, and so does {name}=NamedSharding"):
+            xpr.jit(lambda x: x, device=device, **{name: rows})
+        with pytest.raises(ValueError, match=f"Unconstrained dims are not allowed in {name}"):
+            xpr.jit(lambda x: x, **{name: (NamedSharding(mesh, P(P.UNCONSTRAINED, "x")),)})
+    with pytest.raises(
+        ValueError, match="in_shardings are those of the positional arguments, and x was passed by name"
+    ):
+        xpr.jit(lambda x: x, in_shardings=rows)(x=X)
+    with pytest.raises(ValueError, match=r"make_mesh: the sizes of the axes are a sequence of ints, and \(4.0, 2\)"):
+        xpr.make_mesh((4.0, 2), ("x", "y"))
+
+
+def test_programs_for_a_mesh_without_devices_are_compiled_for_some(mesh):
+    without = mesh.abstract_mesh
+    struct = xpr.ShapeDtypeStruct((8, 8), "float32", sharding=NamedSharding(without, P("x")))
+
+    def product(x):
+        return lax.with_sharding_constraint(x @ x.T, NamedSharding(without, P("x", "y")))
+
+    lowered = xpr.jit(product).trace(struct).lower(lowering_platforms=("tpu",))
+    found = lowered.compile(device_assignment=xpr.devices())(X)
+    assert found.sharding == NamedSharding(mesh, P("x", "y"))
+    close(found, X @ X.T)
+    with pytest.raises(ValueError, match=r"of abstract mesh 8, .*, must match the length of device assignment: 1\."):
+        lowered.compile(device_assignment=xpr.devices()[:1])
+
+
+def test_what_stays_on_its_devices_is_not_transferred(mesh):
+    x = xpr.device_put(X, NamedSharding(mesh, P("x")))
+    others = NamedSharding(Mesh(mesh.devices[::-1], ("x", "y")), P("y"))
+    with xpr.transfer_guard_device_to_device("disallow_explicit"):
+        assert xpr.device_put(x, others).sharding == others
+        with pytest.raises(xpr.errors.TransferError, match="Explicit device-to-device transfer"):
+            xpr.device_put(x, xpr.devices()[0])

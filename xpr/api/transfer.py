@@ -67,7 +67,7 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
             "device_put: may_alias and donate cannot be True at the same time, for one array: what is donated is "
             "deleted. Give one of the two."
         )
-    with transfer_guard.explicit("host-to-device", leaves):
+    with transfer_guard.explicit("host-to-device", leaves, targets):
         results = _put_all(x, leaves, targets)
     for i, (leaf, result) in enumerate(zip(leaves, results)):
         if result is leaf and aliases[i] is False and not isinstance(leaf, Tracer):
