@@ -687,9 +687,7 @@ def _check_placement(device: Any, backend: str | None, **shardings: Any) -> None
     """Raises ValueError where devices are named in two ways, or a sharding leaves an axis to the compiler."""
     named = [f"{name}={x!r}" for name, x in (("device", device), ("backend", backend)) if x is not None]
     if len(named) > 1:
-        raise ValueError(
-            f"jit can't be given both a device and a backend, and got {' and '.join(named)}. Leave one out."
-        )
+        raise ValueError(f"One can't specify both a device and a backend for jit: {', '.join(named)}. Leave one out.")
     for name, each in shardings.items():
         leaves = tree.leaves(each, is_leaf=lambda x: isinstance(x, PartitionSpec))
         if named and leaves:

@@ -51,7 +51,7 @@ def make_mesh(
         axis_shapes = tuple(map(operator.index, axis_shapes))
     except TypeError:
         raise ValueError(
-            f"make_mesh: the sizes of the axes are a sequence of ints, and {axis_shapes!r} is none."
+            f"`axis_shapes` passed to `make_mesh` should be a sequence of ints, one for each axis: {axis_shapes!r}."
         ) from None
     available = list(platforms.devices() if devices is None else devices)
     number = math.prod(axis_shapes)
