@@ -868,3 +868,24 @@ def test_what_stays_on_its_devices_is_not_transferred(mesh):
         assert xpr.device_put(x, others).sharding == others
         with pytest.raises(xpr.errors.TransferError, match="Explicit device-to-device transfer"):
             xpr.device_put(x, xpr.devices()[0])
+
+
+def test_why_a_function_is_compiled_again(mesh, caplog):
+    double, rows = xpr.jit(lambda x, y: x + y), NamedSharding(mesh, P("x"))
+    with xpr.explain_cache_misses():
+        double(X, xpr.device_put(X, rows)), double(xpr.device_put(X, rows), xpr.device_put(X, rows)), double(X, X)
+    _, again, on_one = [record.getMessage() for record in caplog.records]
+    assert "COMPILATION CACHE MISS" in again and "called at sharding_cases.py:" in again
+    assert again.endswith(f"different shardings: at x, now {rows} and before on no devices by name")
+    assert on_one.endswith(f"different devices: now {xpr.devices()[0]!r} and before {rows}")
+
+
+def test_rows_and_what_is_in_them_are_along_different_axes_of_the_mesh(mesh):
+    rows = NamedSharding(mesh, P("x"))
+    within = xpr.vmap(lambda x: lax.with_sharding_constraint(x, rows), 1, 1)
+    assert within(jnp.ones((8, 2, 3))).sharding.spec == P("x", None)
+    assert xpr.vmap(lambda x: lax.with_sharding_constraint(x, rows))(jnp.ones((2, 8, 3))).sharding.spec == P(None, "x")
+    with pytest.raises(
+        ValueError, match=r"vmap: the mapped axis .* over \('x',\), by .* or by spmd_axis_name, and P\('x"
+    ):
+        xpr.vmap(lambda x: lax.with_sharding_constraint(x, rows), spmd_axis_name="x")(jnp.ones((8, 8)))

@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from xpr import tree
-from xpr.api.compile_log import explain_miss, log_compile, timed
+from xpr.api.compile_log import explain_compilation, explain_miss, log_compile, timed
 from xpr.api.compiled import Compiled
 from xpr.api.known_calls import KnownCalls, call_known
 from xpr.api.options import by_number_and_name, check_options, names_of, split_options
@@ -424,6 +424,9 @@ class JitFunction:
         except Exception as error:  # a user's, by ==
             call.refuse_comparison("jit", self.fun, error)
         if compiled is None:
+            if settings.explain_cache_misses:
+                before = [placement for known, placement in self.caches.compiled if known == call.key]
+                explain_compilation(self.fun, key[1], before, lambda: call.names(self.fun))
             compiled = self.caches.compiled[key] = self.loaded_or_compiled(call, device, leaves)
         return compiled
 

@@ -41,9 +41,9 @@ def _constraint(name: str, lower: Callable[..., Any]) -> Primitive:
     def batch(size: int, values: Sequence[Any], dims: Sequence[int], *, sharding: NamedSharding) -> Any:
         """The compiler chooses the sharding of the mapped axis, unless there are mesh axes for it."""
         (x,), (dim,) = values, dims
-        ndim, rows = aval_of(x).ndim - 1, context.explicit_rows
+        rows = context.explicit_rows
         along = (context.rows_along or PartitionSpec.UNCONSTRAINED) if rows is None else rows.parts[0]
-        return [bind(x, sharding.with_rows(dim, ndim, along))], [dim]
+        return [bind(x, sharding.with_rows(dim, along))], [dim]
 
     primitive = register(
         Primitive(
