@@ -326,8 +326,8 @@ class NamedSharding(Sharding):
             raise ShardingTypeError(
                 f"vmap: the mapped axis is partitioned over {part!r}, by the sharding of what is mapped or by "
                 f"spmd_axis_name, and {self.spec!r} partitions each row over {', '.join(sorted(map(repr, twice)))}, "
-                "too, along which each device has rows of its own and holds each of them whole. Unmapped values passed to vmap "
-                "cannot be sharded over it either: reshard them, or what is mapped."
+                "too, along which each device has rows of its own and holds each of them whole. Unmapped values "
+                "passed to vmap cannot be sharded over it either: reshard them, or what is mapped."
             )
         parts = [*self.spec, *[None] * (axis - len(self.spec))]
         return self.with_spec(self.spec.update((*parts[:axis], part, *parts[axis:])))
