@@ -563,3 +563,11 @@ def test_types_and_shardings_agree_beside_auto_axes():
         assert xpr.typeof(constrained).str_short() == "f32[8@x,2@one]"
         gathered = xpr.jit(lambda x: xpr.reshard(x, P("one")))(x)
         assert xpr.typeof(gathered).str_short() == "f32[8@one,2]"
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_derivatives_of_products_over_axes_that_are_partitioned(axis):
+    x = put(X + 1, "x", "y")
+    gradient = xpr.jit(xpr.grad(lambda x: jnp.prod(x, axis).sum()))
+    assert type_of(gradient(x)) == "f32[8@x,4@y]"
+    close(gradient(x), gradient(X + 1))

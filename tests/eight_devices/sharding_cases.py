@@ -887,3 +887,11 @@ def test_rows_and_what_is_in_them_are_along_different_axes_of_the_mesh(mesh):
     assert xpr.vmap(lambda x: lax.with_sharding_constraint(x, rows))(jnp.ones((2, 8, 3))).sharding.spec == P(None, "x")
     with pytest.raises(ValueError, match=r"vmap: the mapped axis .* over 'x', by .* or by spmd_axis_name, and P\('x"):
         xpr.vmap(lambda x: lax.with_sharding_constraint(x, rows), spmd_axis_name="x")(jnp.ones((8, 8)))
+
+
+def test_an_array_that_is_rolled_stays_partitioned(mesh):
+    x = xpr.device_put(X, NamedSharding(mesh, P("x", "y")))
+    for shift, axis in ((1, 0), ((1, -3), (0, 1)), (0, 1)):
+        rolled = jnp.roll(x, shift, axis)
+        assert rolled.sharding == x.sharding
+        np.testing.assert_array_equal(rolled, np.roll(X, shift, axis))

@@ -526,5 +526,16 @@ def placement_like(x: Any, same_shape: bool) -> Any:
     return device
 
 
+def placement_beside(*xs: Any) -> Any:
+    """The device of the first array that was put somewhere, for what is made of its values; None where none was.
+
+    Of one on several devices it is a sharding that replicates over them.
+    """
+    for x in xs:
+        if type(x) is Array and x._device is not None:
+            return NamedSharding(x._device.mesh) if type(x._device) is NamedSharding else x._device
+    return None
+
+
 def _has_devices(sharding: Sharding) -> bool:
     return type(sharding) is not NamedSharding or isinstance(sharding.mesh, Mesh)
