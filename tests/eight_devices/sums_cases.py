@@ -236,6 +236,11 @@ ERRORS = {
         lambda u: lax.pad(put(X), jnp.sum(u), ((0, 0, 0),) * 2),
         "an operand other than the first is unreduced",
     ),
+    "truth values": (lambda u: u.astype(bool), "to convert it to bool is not to add up what its addends are"),
+    "integers": (lambda u: lax.convert_element_type(u, "int32"), "to convert it to int32 is not to add up"),
+    "counted": (jnp.count_nonzero, "to convert it to bool is not to add up"),
+    "padded": (lambda u: jnp.pad(u, 1, constant_values=3.0), "a padding other than 0 would be added once by each"),
+    "padded with a value": (lambda u: lax.pad(u, jnp.sum(put(X)), ((1, 1, 0),) * 2), "a padding other than 0"),
 }
 
 
