@@ -66,6 +66,7 @@ TYPES = {
     "scan": (lambda u: lax.scan(lambda c, _: (c + u, None), u, None, length=2)[0], "f32[4,6]{U:x}"),
     "checkpoint": (xpr.checkpoint(lambda u: u + u), "f32[4,6]{U:x}"),
     "rows": (xpr.vmap(lambda u: u + u), "f32[4,6]{U:x}"),
+    "stop_gradient": (lambda u: lax.stop_gradient(u) * 2, "f32[4,6]{U:x}"),
     "resharded to rows": (lambda u: reshard(u, P("x")), "f32[4@x,6]"),
     "resharded further": (lambda u: reshard(u, P(None, "y", unreduced={"x"})), "f32[4,6@y]{U:x}"),
     "resharded": (lambda u: reshard(u, P()), "f32[4,6]"),
