@@ -16,7 +16,7 @@ from xpr.core.interpreter import context, shardings_decided_later
 from xpr.core.memory import space_of_kind
 from xpr.core.primitive import Primitive, register
 from xpr.core.specs import axes_of
-from xpr.errors import ArgumentError, ShardingTypeError
+from xpr.errors import MissingMesh, ShardingTypeError
 from xpr.primitives.communication import of_reshard
 from xpr.primitives.device_put import in_memory
 
@@ -146,7 +146,7 @@ def sharding_of(function: str, sharding: Any) -> NamedSharding:
 
     Raises:
       TypeError: it is neither.
-      ArgumentError: no mesh is current.
+      MissingMesh: no mesh is current.
     """
     if isinstance(sharding, NamedSharding):
         return sharding
@@ -155,9 +155,9 @@ def sharding_of(function: str, sharding: Any) -> NamedSharding:
     if not isinstance(sharding, PartitionSpec):
         raise TypeError(f"{function}: {sharding!r} is no NamedSharding.")
     if settings.mesh is None:
-        raise ArgumentError(
-            f"{function}: {sharding!r} is no NamedSharding, and no mesh is current; write NamedSharding(mesh, spec), "
-            "or call it in `with xpr.set_mesh(mesh)`."
+        raise MissingMesh(
+            f"{function} requires a non-empty mesh in context: {sharding!r} is no NamedSharding, and no mesh is "
+            "current; write NamedSharding(mesh, spec), or call it in `with xpr.set_mesh(mesh)`."
         )
     return NamedSharding(settings.mesh, sharding)
 
