@@ -41,8 +41,8 @@ def _constraint(name: str, lower: Callable[..., Any]) -> Primitive:
     def batch(size: int, values: Sequence[Any], dims: Sequence[int], *, sharding: NamedSharding) -> Any:
         """The compiler chooses the sharding of the mapped axis, unless there are mesh axes for it."""
         (x,), (dim,) = values, dims
-        rows = context.explicit_rows
-        along = (context.rows_along or PartitionSpec.UNCONSTRAINED) if rows is None else rows.parts[0]
+        rows, free = context.explicit_rows, PartitionSpec.UNCONSTRAINED if sharding.mesh.auto_axes else None
+        along = (context.rows_along or free) if rows is None else rows.parts[0]
         return [bind(x, sharding.with_rows(dim, along))], [dim]
 
     primitive = register(
