@@ -72,7 +72,7 @@ def scatter_sharding(
 
 def scatter_summed(avals: Sequence[ShapedArray], *, dimension_numbers: ScatterDimensionNumbers, **_: Any) -> list[Any]:
     """The parts of axes along which indices and updates are partitioned alike: each device adds what it has."""
-    _, indices, updates = avals
+    indices, updates = avals[1:]
     numbers, of_updates = dimension_numbers, parts_of(updates)
     along = [part for i, part in enumerate(of_updates) if i not in numbers.update_window_dims]
     return [
