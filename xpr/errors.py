@@ -11,6 +11,7 @@
     │   ├── UnexpectedTracerError            a tracer that outlived the function it was made for
     │   └── LeakedTracerError                the same, detected when the function returned (check_tracer_leaks)
     ├── ArgumentError                        (TypeError, ValueError) arguments that don't fit each other
+    │   └── MissingMesh                      (RuntimeError) a partition spec where no mesh is current
     ├── TypePromotionError                   (ValueError, TypeError) dtypes that are not converted implicitly
     ├── ShardingTypeError                    (TypeError, ValueError) a result over Explicit axes is ambiguous
     ├── JaxprTypeError                       (TypeError) a jaxpr that is not well formed or well typed
@@ -68,6 +69,7 @@ __all__ = [
     "UnexpectedTracerError",
     "LeakedTracerError",
     "ArgumentError",
+    "MissingMesh",
     "TypePromotionError",
     "ShardingTypeError",
     "JaxprTypeError",
@@ -151,6 +153,12 @@ class LeakedTracerError(TracerError):
 class ArgumentError(XprError, TypeError, ValueError):
     """Arguments that don't fit each other or the array: shapes, axes, types of tangents, their number. NumPy raises
     `ValueError` for most of these, JAX `TypeError`; this is both.
+    """
+
+
+class MissingMesh(ArgumentError, RuntimeError):
+    """A partition spec is given without a mesh, and no mesh is current. JAX raises `RuntimeError` for some functions
+    there, and `ValueError` for others; this is both.
     """
 
 

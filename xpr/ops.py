@@ -11,7 +11,7 @@ from xpr import numpy as jnp
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.interpreter import Tracer
 from xpr.errors import ConcretizationTypeError
-from xpr.primitives.sharding_constraint import decided
+from xpr.primitives.sharding_constraint import decided, unreduced_axes
 
 __all__ = ["segment_max", "segment_min", "segment_prod", "segment_sum"]
 
@@ -52,6 +52,15 @@ def _segments(
         mode=mode,
         wrap_negative_indices=False,
     )
+
+
+def _refuse_unreduced(name: str, out_sharding: Any) -> None:
+    """Raises NotImplementedError where the result of another operation than a sum is to be unreduced."""
+    if unreduced_axes(out_sharding):
+        raise NotImplementedError(
+            f"segment_{name}: out_sharding={out_sharding!r} has unreduced axes, over which devices hold the addends of "
+            f"a sum, and the {name} of each segment is none. Leave them out: out_sharding=P()."
+        )
 
 
 def _bound(dtype: Any, sign: int) -> Any:
@@ -133,12 +142,14 @@ def segment_prod(
 
     Raises:
       ConcretizationTypeError: `segment_ids` is traced and there is no `num_segments`.
+      NotImplementedError: `out_sharding` has unreduced axes.
       ValueError: there is not a segment id for each row.
 
     >>> from xpr import ops, numpy as jnp
     >>> ops.segment_prod(jnp.arange(1, 5), jnp.array([0, 0, 2, 2]))
     Array([ 2,  1, 12], dtype=int32)
     """
+    _refuse_unreduced("prod", out_sharding)
     return decided(
         out_sharding,
         "segment_prod",
@@ -174,12 +185,14 @@ def segment_max(
 
     Raises:
       ConcretizationTypeError: `segment_ids` is traced and there is no `num_segments`.
+      NotImplementedError: `out_sharding` has unreduced axes.
       ValueError: there is not a segment id for each row.
 
     >>> from xpr import ops, numpy as jnp
     >>> ops.segment_max(jnp.array([1.0, 2.0]), jnp.array([1, 1]))
     Array([-inf,   2.], dtype=float32)
     """
+    _refuse_unreduced("max", out_sharding)
     data = jnp.asarray(data)
     least = _bound(data.dtype, -1)
     return decided(
@@ -217,12 +230,14 @@ def segment_min(
 
     Raises:
       ConcretizationTypeError: `segment_ids` is traced and there is no `num_segments`.
+      NotImplementedError: `out_sharding` has unreduced axes.
       ValueError: there is not a segment id for each row.
 
     >>> from xpr import ops, numpy as jnp
     >>> ops.segment_min(jnp.array([1.0, 2.0]), jnp.array([1, 1]))
     Array([inf,  1.], dtype=float32)
     """
+    _refuse_unreduced("min", out_sharding)
     data = jnp.asarray(data)
     greatest = _bound(data.dtype, 1)
     return decided(

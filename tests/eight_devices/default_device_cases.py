@@ -142,3 +142,17 @@ def test_memories_of_several_devices():
     assert xpr.typeof(z).sharding.memory_kind == "pinned_host"
     text = str(xpr.make_jaxpr(lambda z: xpr.device_put(z, xpr.memory.Space.Device))(z))
     assert str(xpr.jaxpr.parse(text)) == text and "b:f32[8@x,4] = device_put" in text
+
+
+@pytest.mark.parametrize("made", [
+    lambda x: jnp.linspace(x, 2.0, 3), lambda x: jnp.logspace(0.0, x, 3), lambda x: jnp.geomspace(x + 1, 4.0, 3),
+    lambda x: jnp.nonzero(x)[0], lambda x: jnp.nonzero(x, size=2)[0], jnp.argwhere, lambda x: jnp.where(x > 1)[0],
+    jnp.histogram_bin_edges,
+])  # fmt: skip
+def test_what_is_made_of_the_values_of_an_array_is_where_that_is(made):
+    values, mesh = np.arange(4.0, dtype=np.float32), xpr.make_mesh((4,), ("x",))
+    there, cut = xpr.device_put(values, xpr.devices()[3]), xpr.device_put(values, NamedSharding(mesh, P("x")))
+    assert made(there).devices() == {xpr.devices()[3]} and made(cut).sharding == NamedSharding(mesh, P())
+    assert not made(jnp.asarray(values)).committed
+    with xpr.set_mesh(mesh):
+        assert made(jnp.asarray(values)).sharding == NamedSharding(mesh, P())

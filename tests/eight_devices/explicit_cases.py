@@ -563,3 +563,30 @@ def test_types_and_shardings_agree_beside_auto_axes():
         assert xpr.typeof(constrained).str_short() == "f32[8@x,2@one]"
         gathered = xpr.jit(lambda x: xpr.reshard(x, P("one")))(x)
         assert xpr.typeof(gathered).str_short() == "f32[8@one,2]"
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_derivatives_of_products_over_axes_that_are_partitioned(axis):
+    x = put(X + 1, "x", "y")
+    gradient = xpr.jit(xpr.grad(lambda x: jnp.prod(x, axis).sum()))
+    assert type_of(gradient(x)) == "f32[8@x,4@y]"
+    close(gradient(x), gradient(X + 1))
+
+
+def test_axes_that_are_left_to_the_compiler(mesh):
+    free = P(P.UNCONSTRAINED, None)
+    for fun in (lambda: NamedSharding(mesh, free), lambda: lax.with_sharding_constraint(rows(), free)):
+        with pytest.raises(ValueError, match=r"cannot contain `P.UNCONSTRAINED`, .*: no axis of Mesh\('x': 4, 'y': 2"):
+            fun()
+    for types in ((AxisType.Explicit, AxisType.Auto), (AxisType.Auto, AxisType.Auto)):
+        with xpr.set_mesh(xpr.make_mesh((4, 2), ("x", "y"), types)) as current:
+            x = xpr.device_put(X, P("x", "y"))
+            for wrap in (lambda f: f, xpr.jit):
+                kept = wrap(lambda x: lax.with_sharding_constraint(x, free))(x)
+                assert kept.sharding.spec[0] == "x" and xpr.typeof(kept) is xpr.typeof(x)
+                kept = wrap(lambda x: lax.with_sharding_constraint(x, P(P.UNCONSTRAINED, "y")))(x)
+                assert kept.sharding == NamedSharding(current, P("x", "y"))
+            with pytest.raises(ValueError, match="leaves an axis to the compiler, and there is no program"):
+                xpr.device_put(X, free)
+    doubled = xpr.vmap(lambda x: reshard(2 * x, P("x")))
+    assert type_of(doubled(jnp.ones((2, 8)))) == "f32[2,8@x]"

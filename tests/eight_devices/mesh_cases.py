@@ -11,6 +11,7 @@ from tests.eight_devices import close
 from tests.ops.table import floats
 from tests.peer import JAX
 from xpr import lax, random
+from xpr.experimental.pjit import pjit
 from xpr.sharding import AxisType, NamedSharding
 from xpr.sharding import PartitionSpec as P
 
@@ -239,3 +240,31 @@ def test_refs_in_the_loops_of_derivatives(wrap):
         assert len(ref[...].devices()) == 8
     inner = np.cos(np.sin(np.float32(1)))
     close((gradient, ref[...]), (inner * np.cos(np.float32(1)), inner))
+
+
+def test_pjit_runs_on_the_devices_of_the_mesh_that_is_entered():
+    mesh, x = xpr.make_mesh((4, 2), ("x", "y")), np.arange(8.0, dtype=np.float32)
+    double = pjit(lambda x: 2 * x)
+    rows = pjit(lambda x, y: (x, x + y), (P("x"), None), (None, P("x")), donate_argnums=1)
+    assert double(x).sharding.num_devices == 1
+    with mesh:
+        for _ in range(2):
+            assert double(x).sharding == double(jnp.ones(8)).sharding == NamedSharding(mesh, P())
+            assert [each.sharding.spec for each in rows(x, x)] == [P(), P("x")]
+        assert xpr.jit(lambda x: 2 * x)(x).sharding.num_devices == jnp.ones(8).sharding.num_devices == 1
+        assert double.lower(x).compile()(x).sharding == NamedSharding(mesh, P())
+        np.testing.assert_array_equal(xpr.grad(lambda x: rows(double(x), x)[1].sum())(x), np.full(8, 3))
+        assert double.eval_shape(x).shape == xpr.jit(double)(x).shape == (8,)
+    with xpr.set_mesh(mesh):
+        assert double(x).sharding == NamedSharding(mesh, P())
+    assert double(x).sharding.num_devices == 1
+
+
+def test_pjit_of_methods():
+    class Layer:
+        @pjit
+        def doubled(self, x):
+            return 2 * x
+
+    xpr.tree_util.register_pytree_node(Layer, lambda layer: ((), None), lambda _, children: Layer())
+    assert Layer().doubled(1.0) == 2

@@ -13,6 +13,7 @@ import xpr.numpy as jnp
 from tests.eight_devices import close
 from tests.ops.table import floats
 from xpr import lax
+from xpr.experimental.layout import Format, Layout
 from xpr.experimental.mesh_utils import create_hybrid_device_mesh
 from xpr.sharding import AbstractMesh, AxisType, ManualAxisType, Mesh, NamedSharding, SingleDeviceSharding
 from xpr.sharding import PartitionSpec as P
@@ -252,7 +253,7 @@ def test_what_is_donated_is_deleted_where_the_parts_stay_on_their_devices():
 def test_specs_and_meshes_without_devices_are_over_the_mesh_around():
     mesh = xpr.make_mesh((4, 2), ("x", "y"))
     struct = xpr.ShapeDtypeStruct((8, 8), "float32", sharding=P("x"))
-    with pytest.raises(TypeError, match="ShapeDtypeStruct: .* no mesh is current"):
+    with pytest.raises(TypeError, match="ShapeDtypeStruct requires .* no mesh is current"):
         struct.sharding  # noqa: B018  # it raises
     assert struct.update(shape=(4, 8)).shape == (4, 8)
 
@@ -323,7 +324,7 @@ def test_out_sharding_of_traced_operands_and_their_derivatives(mesh):
         xpr.jit(xpr.grad(fun, (0, 1)))(X, W), xpr.grad(lambda x, w: jnp.sin(x @ w).sum(), (0, 1))(X, W)
     ):
         np.testing.assert_allclose(own, other, rtol=1e-5)
-    with pytest.raises(TypeError, match="zeros: .* no mesh is current"):
+    with pytest.raises(TypeError, match="zeros requires .* no mesh is current"):
         jnp.zeros(8, out_sharding=P("x"))
     with pytest.raises(ValueError, match="zeros: the result"):
         jnp.zeros(6, out_sharding=rows)
@@ -351,8 +352,8 @@ def test_specs_of_the_current_mesh(mesh):
             xpr.set_mesh(None)
         assert xpr.sharding.get_mesh().empty and xpr.sharding.get_abstract_mesh().empty
     for call, error, message in (
-        (lambda: constrained(X), TypeError, "no mesh is current; write NamedSharding(mesh, spec), or call it in"),
-        (lambda: xpr.device_put(X, P("x")), TypeError, "device_put: P('x',) is no NamedSharding, and no mesh is"),
+        (lambda: constrained(X), RuntimeError, "no mesh is current; write NamedSharding(mesh, spec), or call it in"),
+        (lambda: xpr.device_put(X, P("x")), TypeError, "device_put requires a non-empty mesh in context: P('x',) is"),
         (lambda: summed(X), ValueError, "was given no mesh, and none is current"),
         (lambda: xpr.set_mesh(3), TypeError, "set_mesh: 3 is no Mesh"),
     ):
@@ -788,3 +789,109 @@ def test_what_is_read_of_an_array_stays_on_its_devices():
     for row, expected in zip(whole, values):
         assert row.sharding == NamedSharding(mesh, P()) and len(row.addressable_shards) == 8
         np.testing.assert_array_equal(row.addressable_shards[7].data, expected)
+
+
+MADE_IN_PROGRAMS = {
+    "array": lambda x, s: jnp.array(x, np.int32, device=s),
+    "asarray": lambda x, s: jnp.asarray(x, device=s),
+    "zeros": lambda x, s: jnp.zeros(x.shape, device=s),
+    "full": lambda x, s: jnp.full(x.shape, x[0, 0], device=s),
+    "ones_like": lambda x, s: jnp.ones_like(x, device=s),
+    "eye": lambda x, s: jnp.eye(8, device=s),
+    "like one outside": lambda x, s: jnp.zeros_like(xpr.device_put(X, s)),
+    "like a type": lambda x, s: jnp.zeros_like(xpr.ShapeDtypeStruct((8, 8), "float32", sharding=s)),
+}
+
+
+@pytest.mark.parametrize("name", MADE_IN_PROGRAMS)
+def test_arrays_that_programs_make_have_the_sharding_asked_for(mesh, name):
+    sharding = NamedSharding(mesh, P("x", "y"))
+    found = xpr.jit(lambda x: MADE_IN_PROGRAMS[name](x, sharding))(X)
+    assert found.sharding == sharding
+    close(found, xpr.jit(lambda x: MADE_IN_PROGRAMS[name](x, None))(X) if "like " not in name else np.zeros_like(X))
+    with pytest.raises(ValueError, match="3, the size of its axis 0, is not divisible by 4"):
+        xpr.jit(lambda: jnp.arange(3, device=NamedSharding(mesh, P("x"))))()
+
+
+def test_structs_with_shardings(mesh):
+    rows = NamedSharding(mesh, P("x"))
+    struct = xpr.ShapeDtypeStruct((8, 2), "int32", sharding=rows)
+    assert jnp.ones_like(struct).sharding == rows and jnp.ones_like(struct, shape=(3,)).sharding.num_devices == 1
+    without = NamedSharding(mesh.abstract_mesh, P("x"))
+    assert jnp.ones_like(xpr.ShapeDtypeStruct((8, 2), "int32", sharding=without)).sharding.num_devices == 1
+    form = Format(Layout((0, 1)), rows)
+    formatted = struct.update(sharding=form)
+    assert formatted.sharding == rows and formatted.format == form == formatted.update(shape=(4, 2)).format
+    with pytest.raises(ValueError, match="updating ShapeDtypeStruct: it has the format"):
+        formatted.update(sharding=rows)
+    for sharding in (P(None, "x", None), NamedSharding(mesh, P(None, "x", None))):
+        with pytest.raises(ValueError, match=r"has 2 axes, and can't be cut by P\(None, 'x', None\), which has 3"):
+            xpr.ShapeDtypeStruct((8, 2), "int32", sharding=sharding)
+
+
+def test_jit_is_told_once_where_to_run(mesh):
+    rows, device = NamedSharding(mesh, P("x")), xpr.devices()[1]
+    with pytest.raises(ValueError, match=r"both a device and a backend for jit: device=.*1\), backend='cpu'"):
+        xpr.jit(lambda x: x, device=device, backend="cpu")
+    for name in ("in_shardings", "out_shardings"):
+        with pytest.raises(ValueError, match=f"device=.* says where to run, and so does {name}=NamedSharding"):
+            xpr.jit(lambda x: x, device=device, **{name: rows})
+        with pytest.raises(ValueError, match=f"Unconstrained dims are not allowed in {name}"):
+            xpr.jit(lambda x: x, **{name: (NamedSharding(mesh, P(P.UNCONSTRAINED, "x")),)})
+    with pytest.raises(
+        ValueError, match="in_shardings are those of the positional arguments, and x was passed by name"
+    ):
+        xpr.jit(lambda x: x, in_shardings=rows)(x=X)
+    with pytest.raises(ValueError, match=r"should be a sequence of ints, one for each axis: \(4.0, 2\)"):
+        xpr.make_mesh((4.0, 2), ("x", "y"))
+
+
+def test_programs_for_a_mesh_without_devices_are_compiled_for_some(mesh):
+    without = mesh.abstract_mesh
+    struct = xpr.ShapeDtypeStruct((8, 8), "float32", sharding=NamedSharding(without, P("x")))
+
+    def product(x):
+        return lax.with_sharding_constraint(x @ x.T, NamedSharding(without, P("x", "y")))
+
+    lowered = xpr.jit(product).trace(struct).lower(lowering_platforms=("tpu",))
+    found = lowered.compile(device_assignment=xpr.devices())(X)
+    assert found.sharding == NamedSharding(mesh, P("x", "y"))
+    close(found, X @ X.T)
+    with pytest.raises(ValueError, match=r"of abstract mesh 8, .*, must match the length of device assignment: 1\."):
+        lowered.compile(device_assignment=xpr.devices()[:1])
+
+
+def test_what_stays_on_its_devices_is_not_transferred(mesh):
+    x = xpr.device_put(X, NamedSharding(mesh, P("x")))
+    others = NamedSharding(Mesh(mesh.devices[::-1], ("x", "y")), P("y"))
+    with xpr.transfer_guard_device_to_device("disallow_explicit"):
+        assert xpr.device_put(x, others).sharding == others
+        with pytest.raises(xpr.errors.TransferError, match="Explicit device-to-device transfer"):
+            xpr.device_put(x, xpr.devices()[0])
+
+
+def test_why_a_function_is_compiled_again(mesh, caplog):
+    double, rows = xpr.jit(lambda x, y: x + y), NamedSharding(mesh, P("x"))
+    with xpr.explain_cache_misses():
+        double(X, xpr.device_put(X, rows)), double(xpr.device_put(X, rows), xpr.device_put(X, rows)), double(X, X)
+    _, again, on_one = [record.getMessage() for record in caplog.records]
+    assert "COMPILATION CACHE MISS" in again and "called at sharding_cases.py:" in again
+    assert again.endswith(f"different shardings: at x, now {rows} and before on no devices by name")
+    assert on_one.endswith(f"different devices: now {xpr.devices()[0]!r} and before {rows}")
+
+
+def test_rows_and_what_is_in_them_are_along_different_axes_of_the_mesh(mesh):
+    rows = NamedSharding(mesh, P("x"))
+    within = xpr.vmap(lambda x: lax.with_sharding_constraint(x, rows), 1, 1)
+    assert within(jnp.ones((8, 2, 3))).sharding.spec == P("x", None)
+    assert xpr.vmap(lambda x: lax.with_sharding_constraint(x, rows))(jnp.ones((2, 8, 3))).sharding.spec == P(None, "x")
+    with pytest.raises(ValueError, match=r"vmap: the mapped axis .* over 'x', by .* or by spmd_axis_name, and P\('x"):
+        xpr.vmap(lambda x: lax.with_sharding_constraint(x, rows), spmd_axis_name="x")(jnp.ones((8, 8)))
+
+
+def test_an_array_that_is_rolled_stays_partitioned(mesh):
+    x = xpr.device_put(X, NamedSharding(mesh, P("x", "y")))
+    for shift, axis in ((1, 0), ((1, -3), (0, 1)), (0, 1)):
+        rolled = jnp.roll(x, shift, axis)
+        assert rolled.sharding == x.sharding
+        np.testing.assert_array_equal(rolled, np.roll(X, shift, axis))

@@ -66,6 +66,7 @@ TYPES = {
     "scan": (lambda u: lax.scan(lambda c, _: (c + u, None), u, None, length=2)[0], "f32[4,6]{U:x}"),
     "checkpoint": (xpr.checkpoint(lambda u: u + u), "f32[4,6]{U:x}"),
     "rows": (xpr.vmap(lambda u: u + u), "f32[4,6]{U:x}"),
+    "stop_gradient": (lambda u: lax.stop_gradient(u) * 2, "f32[4,6]{U:x}"),
     "resharded to rows": (lambda u: reshard(u, P("x")), "f32[4@x,6]"),
     "resharded further": (lambda u: reshard(u, P(None, "y", unreduced={"x"})), "f32[4,6@y]{U:x}"),
     "resharded": (lambda u: reshard(u, P()), "f32[4,6]"),
@@ -107,6 +108,62 @@ def test_shards_are_addends(mesh):
     added = xpr.jit(lambda x: lax.reduce_sum(x, (1,), out_sharding=P(unreduced={"x"})))(put(X, None, "x"))
     assert type_of(added) == "f32[4]{U:x}"
     close([added, added.addressable_shards[0].data], [X.sum(1), X[:, :2].sum(1)])
+
+
+IDS = np.array([0, 0, 1, 1, 1, 2, 2, 3])
+SEGMENTS = {  # the shardings of the data, of the ids and of the result, and the type of the result
+    "rows": (P("x", "y"), P("x"), P(None, "y", unreduced={"x"}), "f32[4,6@y]{U:x}"),
+    "rows, features gathered": (P("x", "y"), P("x"), P(unreduced={"x"}), "f32[4,6]{U:x}"),
+    "rows over two axes": (P(("x", "y")), P(("x", "y")), P(unreduced={"x", "y"}), "f32[4,6]{U:(x,y)}"),
+    "rows over two axes, one of them summed": (P(("x", "y")), P(("x", "y")), P(unreduced={"x"}), "f32[4,6]{U:x}"),
+    "only the data": (P("x"), P(), P(unreduced={"x"}), "f32[4,6]{U:x}"),
+    "only the ids": (P(), P("x"), P(unreduced={"x"}), "f32[4,6]{U:x}"),
+}
+
+
+@pytest.mark.parametrize("name", SEGMENTS)
+def test_scatters_leave_sums_over_shards_undone(name):
+    of_data, of_ids, out, expected = SEGMENTS[name]
+    data, ids, base = xpr.device_put(W, of_data), xpr.device_put(IDS, of_ids), put(W[:4])
+    added = xpr.jit(lambda data, ids: xpr.ops.segment_sum(data, ids, 4, out_sharding=out))(data, ids)
+    onto = xpr.jit(lambda base, data, ids: base.at[ids].add(data, out_sharding=out))(base, data, ids)
+    assert type_of(added) == type_of(onto) == expected
+    whole = xpr.ops.segment_sum(W, IDS, 4)
+    close([reshard(added, P()), reshard(onto, P())], [whole, W[:4] + whole])
+
+
+def test_counts_and_segments_of_each_shard():
+    ids = put(IDS, "x")
+    counts = jnp.bincount(ids, length=4, out_sharding=P(unreduced={"x"}))
+    assert type_of(counts) == "i32[4]{U:x}"
+    close(
+        np.stack([shard.data for shard in counts.addressable_shards][::2]),
+        np.int32([[2, 0, 0, 0], [0, 2, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1]]),
+    )
+    count = xpr.jit(lambda ids: jnp.bincount(ids, length=4, out_sharding=P(unreduced={"x"})))
+    assert "all-reduce" not in count.lower(ids).compile().as_text()
+    for each in (xpr.ops.segment_prod, xpr.ops.segment_max, xpr.ops.segment_min):
+        with pytest.raises(NotImplementedError, match="unreduced axes, over which devices hold the addends of a sum"):
+            each(put(W, "x"), ids, 4, out_sharding=P(unreduced={"x"}))
+
+
+def test_gradients_of_segments_and_of_rows_of_a_reduced_table():
+    ids, weights = put(IDS, "x"), jnp.arange(1.0, 5)[:, None]
+
+    def loss(data):
+        sums = xpr.ops.segment_sum(data, ids, 4, out_sharding=P(unreduced={"x"}))
+        return (reshard(sums, P()) * weights).sum()
+
+    gradient = xpr.jit(xpr.grad(loss))(put(W, "x"))
+    assert type_of(gradient) == "f32[8@x,6]"
+    close(gradient, np.broadcast_to(np.float32(IDS[:, None] + 1), W.shape))
+
+    def of_table(table):
+        return (table.at[ids].get(out_sharding=P("x")) * put(W, "x")).sum()
+
+    gradient = xpr.jit(xpr.grad(of_table))(put(X[:, :6], reduced={"x"}))
+    assert type_of(gradient) == "f32[4,6]{U:x}"
+    close(reshard(gradient, P()), xpr.ops.segment_sum(W, IDS, 4))
 
 
 # -- Derivatives
@@ -180,6 +237,11 @@ ERRORS = {
         lambda u: lax.pad(put(X), jnp.sum(u), ((0, 0, 0),) * 2),
         "an operand other than the first is unreduced",
     ),
+    "truth values": (lambda u: u.astype(bool), "to convert it to bool is not to add up what its addends are"),
+    "integers": (lambda u: lax.convert_element_type(u, "int32"), "to convert it to int32 is not to add up"),
+    "counted": (jnp.count_nonzero, "to convert it to bool is not to add up"),
+    "padded": (lambda u: jnp.pad(u, 1, constant_values=3.0), "a padding other than 0 would be added once by each"),
+    "padded with a value": (lambda u: lax.pad(u, jnp.sum(put(X)), ((1, 1, 0),) * 2), "a padding other than 0"),
 }
 
 
@@ -391,6 +453,21 @@ def test_gradients_to_weights_of_layers_in_a_loop_are_accumulated_and_summed_onc
         assert [each.times for each in gradient.lower(weights, batches).compile().collectives()] == [1]
 
 
+UNSUMMED = {
+    "einsum": lambda: jnp.einsum("ab,bc->ac", put(X, "x"), put(W, "y"), out_sharding=P("x", unreduced={"y"})),
+    "dot": lambda: jnp.dot(put(X, "x"), put(W), out_sharding=P("x", unreduced={"y"})),
+    "reduce_sum": lambda: lax.reduce_sum(put(X, "x"), (0,), out_sharding=P(unreduced={"y"})),
+    "reshape": lambda: jnp.reshape(put(X), (2, 16), out_sharding=P(unreduced={"y"})),
+}
+
+
+@pytest.mark.parametrize("name", UNSUMMED)
+def test_only_sums_over_shards_are_left_undone(name):
+    with pytest.raises(ShardingTypeError) as caught:
+        UNSUMMED[name]()
+    assert f"{name}: out_sharding=" in str(caught.value) and "over whose shards it sums are none" in str(caught.value)
+
+
 # -- Values that become unreduced: their sum over the devices is the value, however it was computed
 
 A = np.arange(16, dtype=np.float32).reshape(4, 4) / 8
@@ -399,8 +476,8 @@ MADE = {
     "as it is": (lambda x: reshard(x, U), A),
     "computed": (lambda x: reshard(jnp.sin(x) * 2, U), 2 * np.sin(A)),
     "made": (lambda x: jnp.full((4, 4), 3.0, out_sharding=U), np.full_like(A, 3)),
-    "reshaped": (lambda x: jnp.reshape(x * 3, (2, 8), out_sharding=U), 3 * A.reshape(2, 8)),
-    "an outer product": (lambda x: jnp.einsum("a,b->ab", x[0], x[1], out_sharding=U), np.outer(A[0], A[1])),
+    "reshaped": (lambda x: reshard(jnp.reshape(x * 3, (2, 8)), U), 3 * A.reshape(2, 8)),
+    "an outer product": (lambda x: reshard(jnp.einsum("a,b->ab", x[0], x[1]), U), np.outer(A[0], A[1])),
     "by the compiler": (auto_axes(lambda x: jnp.cumsum(x, 0), axes="x", out_sharding=U), np.cumsum(A, 0)),
     "in a scan": (
         lambda x: lax.scan(lambda c, _: (c + reshard(jnp.cos(x), U), None), reshard(x, U), None, length=3)[0],

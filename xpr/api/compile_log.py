@@ -99,6 +99,47 @@ def explain_miss(
     )
 
 
+def explain_compilation(
+    fun: Callable[..., Any], placement: Any, before: Sequence[Any], names: Callable[[], Any]
+) -> None:
+    """Logs that a function is compiled again for arguments of known types on other devices.
+
+    Args:
+      fun: the function.
+      placement: the shardings of the arguments, None for what is on no devices by name; or one device.
+      before: those of the programs for the same types.
+      names: returns the names of the flat arguments.
+    """
+    if not before:
+        return
+    line = source.here()
+    nearest = min(before, key=lambda other: len(_moves(placement, other, names)))
+    logger().warning(
+        "COMPILATION CACHE MISS: %s is compiled again. It is called at %s: %s\nBeside the nearest program:\n  %s",
+        describe_function(fun),
+        source.summarize(line),
+        source.text_of(line),
+        "\n  ".join(_moves(placement, nearest, names)),
+    )
+
+
+def _moves(placement: Any, before: Any, names: Callable[[], Any]) -> list[str]:
+    if not isinstance(placement, tuple) or not isinstance(before, tuple):
+        return [f"different devices: now {_placed(placement)} and before {_placed(before)}"]
+    return [
+        f"different shardings: at {name}, now {_placed(now)} and before {_placed(then)}"
+        for name, now, then in zip(names(), placement, before)
+        if now != then
+    ]
+
+
+def _placed(placement: Any) -> str:
+    """A sharding or a device, or those that a tuple has."""
+    if isinstance(placement, tuple):
+        return ", ".join(dict.fromkeys(repr(each) for each in placement if each is not None)) or "those of the mesh"
+    return "on no devices by name" if placement is None else repr(placement)
+
+
 def _made_anew(fun: Callable[..., Any]) -> str:
     """What to say of a function whose code was traced before, under another function object."""
     code = getattr(inspect.unwrap(fun), "__code__", None)

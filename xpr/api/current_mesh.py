@@ -77,11 +77,11 @@ def use_abstract_mesh(mesh: AbstractMesh) -> Any:
             f"use_abstract_mesh cannot change the size of the current mesh, {around.text}, of {around.size} devices: "
             f"that of {mesh.text} is {mesh.size}. Call set_mesh with a mesh of as many."
         )
-    return _on_devices(around.along(mesh))
+    return on_devices(around.along(mesh))
 
 
 @contextmanager
-def _on_devices(mesh: Mesh) -> Iterator[None]:
+def on_devices(mesh: Mesh) -> Iterator[None]:
     """A context manager in which a mesh is the current one, and programs run on its devices."""
     before = context.trace
     with override("mesh", mesh), override("program_mesh", mesh):
@@ -90,6 +90,12 @@ def _on_devices(mesh: Mesh) -> Iterator[None]:
             yield
         finally:
             context.trace = before
+
+
+def entered_mesh() -> Mesh | None:
+    """The mesh of the `with mesh:` around, on whose devices programs don't run by themselves; None where none is."""
+    mesh = settings.mesh
+    return mesh if isinstance(mesh, Mesh) and settings.program_mesh is None else None
 
 
 def with_mesh(mesh: AbstractMesh) -> Any:

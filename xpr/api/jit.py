@@ -17,7 +17,7 @@ from types import FunctionType
 from typing import Any
 
 from xpr import tree
-from xpr.api.compile_log import explain_miss, log_compile, timed
+from xpr.api.compile_log import explain_compilation, explain_miss, log_compile, timed
 from xpr.api.compiled import Compiled
 from xpr.api.known_calls import KnownCalls, call_known
 from xpr.api.options import by_number_and_name, check_options, names_of, split_options
@@ -358,8 +358,18 @@ class JitFunction:
         return traced
 
     def typed_avals(self, call: Call) -> list[Any]:
-        """The types of arguments that have the requested shardings."""
-        args, _ = call.dynamic
+        """The types of arguments that have the requested shardings.
+
+        Raises:
+          ValueError: an argument is passed by name, of which `in_shardings` say nothing.
+        """
+        args, kwargs = call.dynamic
+        if kwargs:
+            raise ValueError(
+                f"jit of {describe_function(self.fun)}: in_shardings are those of the positional arguments, and "
+                f"{', '.join(sorted(kwargs))} was passed by name. Pass it by position, or put it on its devices "
+                "before, by xpr.device_put, and leave in_shardings out."
+            )
         structure = tree.structure(tuple(args))
         what = f"jit of {describe_function(self.fun)}"
         requested = flatten_shardings(what, self.in_shardings, structure, "in_shardings")
@@ -419,6 +429,9 @@ class JitFunction:
         except Exception as error:  # a user's, by ==
             call.refuse_comparison("jit", self.fun, error)
         if compiled is None:
+            if settings.explain_cache_misses:
+                before = [placement for known, placement in self.caches.compiled if known == call.key]
+                explain_compilation(self.fun, key[1], before, lambda: call.names(self.fun))
             compiled = self.caches.compiled[key] = self.loaded_or_compiled(call, device, leaves)
         return compiled
 
@@ -619,7 +632,8 @@ def jit(
         `scan` before XLA sees them, see `xpr.reroll`; `{"steps": False}` keeps a deep network one program, which
         takes several times as long to compile and runs a few percent faster or slower on CPU.
       in_shardings: the shardings of the positional arguments: a `NamedSharding`, or a pytree prefix of the tuple of
-        arguments of those and None. Arguments with other shardings are moved; None takes them as they are. A
+        arguments of those and None; there are no arguments by name then. Arguments with other shardings are moved;
+        None takes them as they are. A
         `SingleDeviceSharding` is the device of the whole program, and a `Format` stands for its sharding.
       out_shardings: the shardings of the results, in the same form; None lets the compiler choose.
 
@@ -628,8 +642,8 @@ def jit(
 
     Raises:
       ConcretizationTypeError: the function needs the value of an argument that is not static.
-      ValueError: a static argument is not hashable, XLA has no such option, a sharding doesn't fit an array,
-        or shardings are of several single devices, or of one and of a mesh.
+      ValueError: a static argument is not hashable, XLA has no such option, a sharding doesn't fit an array, or is
+        given beside `device` or `backend`, or shardings are of several single devices, or of one and of a mesh.
 
     >>> import xpr, xpr.numpy as jnp
     >>> @xpr.jit
@@ -648,6 +662,7 @@ def jit(
     check_function(fun, "jit")
     check_options("jit", compiler_options)
     in_shardings, out_shardings = map(without_layouts, (in_shardings, out_shardings))
+    _check_placement(device, backend, in_shardings=in_shardings, out_shardings=out_shardings)
     out_memory = out_shardings if _names_memory(out_shardings) else None
     named = _single_device(in_shardings, out_shardings)
     if named is not None:
@@ -674,6 +689,27 @@ def jit(
         out_shardings,
         out_memory,
     )
+
+
+def _check_placement(device: Any, backend: str | None, **shardings: Any) -> None:
+    """Raises ValueError where devices are named in two ways, or a sharding leaves an axis to the compiler."""
+    named = [f"{name}={x!r}" for name, x in (("device", device), ("backend", backend)) if x is not None]
+    if len(named) > 1:
+        raise ValueError(f"One can't specify both a device and a backend for jit: {', '.join(named)}. Leave one out.")
+    for name, each in shardings.items():
+        leaves = tree.leaves(each, is_leaf=lambda x: isinstance(x, PartitionSpec))
+        if named and leaves:
+            raise ValueError(
+                f"jit: {named[0]} says where to run, and so does {name}={each!r}. Leave one of them out: {name} may be "
+                "xpr.sharding.SingleDeviceSharding(device)."
+            )
+        for leaf in leaves:
+            if PartitionSpec.UNCONSTRAINED in getattr(leaf, "spec", leaf if isinstance(leaf, PartitionSpec) else ()):
+                raise ValueError(
+                    f"jit: Unconstrained dims are not allowed in {name}, which says how a whole array is distributed, "
+                    f"and {leaf!r} has one. Leave the array out, by None; or use lax.with_sharding_constraint inside "
+                    "of the function."
+                )
 
 
 def _names_memory(shardings: Any) -> bool:

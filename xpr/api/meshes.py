@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,12 +41,18 @@ def make_mesh(
       A `Mesh`.
 
     Raises:
-      ValueError: there are not enough devices, or the numbers of sizes and names differ.
+      ValueError: there are not enough devices, the numbers of sizes and names differ, or a size is no integer.
 
     >>> import xpr
     >>> xpr.make_mesh((1, 1), ("x", "y"))
     Mesh(axis_sizes=(1, 1), axis_names=('x', 'y'), axis_types=(Auto, Auto))
     """
+    try:
+        axis_shapes = tuple(map(operator.index, axis_shapes))
+    except TypeError:
+        raise ValueError(
+            f"`axis_shapes` passed to `make_mesh` should be a sequence of ints, one for each axis: {axis_shapes!r}."
+        ) from None
     available = list(platforms.devices() if devices is None else devices)
     number = math.prod(axis_shapes)
     if number > len(available):
@@ -56,12 +63,12 @@ def make_mesh(
             else ""
         )
         raise ValueError(
-            f"make_mesh: a mesh of shape {tuple(axis_shapes)} has {number} devices, and there "
+            f"make_mesh: a mesh of shape {axis_shapes} has {number} devices, and there "
             f"{'is' if len(available) == 1 else 'are'} {len(available)}.{more}"
         )
     grid = np.empty(number, object)
     grid[:] = available[:number]
-    return Mesh(grid.reshape(tuple(axis_shapes)), axis_names, axis_types)
+    return Mesh(grid.reshape(axis_shapes), axis_names, axis_types)
 
 
 def make_array_from_callback(

@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from xpr import tree
 from xpr.api.compiled import Compiled, CompiledForSeveral
 from xpr.api.options import OWN_OPTIONS, check_options
@@ -57,6 +59,12 @@ class Layout:
 
     def __init__(self, mesh: Mesh, inputs: Sequence[NamedSharding | None], outputs: Sequence[NamedSharding | None]):
         self.mesh, self.inputs, self.outputs = mesh, inputs, outputs
+
+    def on(self, devices: Sequence[Any]) -> Layout:
+        """The same over devices, where the mesh has none, or others."""
+        mesh = Mesh(np.asarray(devices).reshape(self.mesh.axis_sizes), self.mesh.axis_names, self.mesh.axis_types)
+        inputs, outputs = ([each and each.update(mesh) for each in some] for some in (self.inputs, self.outputs))
+        return Layout(mesh, inputs, outputs)
 
 
 class Traced(Stage):
@@ -237,19 +245,24 @@ class Lowered(Stage):
 
         Args:
           compiler_options: XLA's options by name, in addition to those that `jit` was given.
-          device_assignment: the device to compile for, in a tuple; None for the one it was lowered for.
+          device_assignment: the device to compile for, in a tuple; or the devices of a program that was lowered for a
+            mesh without devices, in their order along its axes, whatever platform it was lowered for. None for what
+            it was lowered for.
 
         Returns:
           The compiled program.
 
         Raises:
           ValueError: there is no such option, the program is of another platform or of several, or it is to run on
-            more devices than it was lowered for.
+            another number of devices than it was lowered for.
         """
         check_options("compile", compiler_options)
         options = {**(self.traced._options or {}), **(compiler_options or {})}
         for name in OWN_OPTIONS & options.keys():
             raise ValueError(f"compile: the program is lowered already; give the compiler option {name!r} to jit.")
+        if device_assignment is not None and self._layout is not None and not isinstance(self._layout.mesh, Mesh):
+            layout = self._over(device_assignment, self._layout)
+            return self.traced.placed(self.interface.names, None, layout).lower().compile(compiler_options)
         device = self._compiled_on(device_assignment)
         name, consts, refs = self.interface.name, self.traced.program.consts, self.traced.refs
         if isinstance(self._program, SegmentedProgram):
@@ -273,6 +286,19 @@ class Lowered(Stage):
             calls_expected=self._program.calls_expected,
         )  # fmt: skip
         return Compiled(self.interface, executable, consts, refs, self.traced.donated())
+
+    def _over(self, assignment: Sequence[Any], layout: Layout) -> Layout:
+        """The layout, which is over a mesh without devices, over some.
+
+        Raises:
+          ValueError: they are not as many.
+        """
+        if len(assignment) != layout.mesh.size:
+            raise ValueError(
+                f"compile: The size of abstract mesh {layout.mesh.size}, of {layout.mesh.text}, for which "
+                f"{self.interface.name} was lowered, must match the length of device assignment: {len(assignment)}."
+            )
+        return layout.on(assignment)
 
     def _compiled_on(self, assignment: Sequence[Any] | None) -> Any:
         """The device to compile for.

@@ -38,7 +38,7 @@ class ShapeDtypeStruct:
       is_ref: whether it stands for a ref.
       manual_axis_type: in a `shard_map`, the axes over which the value varies, is unreduced or reduced; None for none.
     Raises:
-      ValueError: `shape` or `dtype` is None.
+      ValueError: `shape` or `dtype` is None, or the sharding is of arrays with more axes.
 
     >>> import xpr
     >>> xpr.ShapeDtypeStruct((2, 3), "float32")
@@ -62,6 +62,12 @@ class ShapeDtypeStruct:
         if dtype is None or shape is None:
             raise ValueError("ShapeDtypeStruct: shape and dtype must be specified, and one is None.")
         self._sharding = sharding
+        spec = getattr(self._unplaced, "spec", self._unplaced)
+        if isinstance(spec, PartitionSpec) and len(spec) > len(shape):
+            raise ValueError(
+                f"ShapeDtypeStruct: an array of shape {tuple(shape)} has {len(shape)} axes, and can't be cut by "
+                f"{spec!r}, which has {len(spec)} elements."
+            )
         known = sharding if settings.mesh is None else self.sharding
         explicit = known if isinstance(known, NamedSharding) else None
         array = ShapedArray(tuple(shape), dtypes.requested(dtype), weak_type, sharding=explicit)
@@ -77,9 +83,13 @@ class ShapeDtypeStruct:
         Raises:
           TypeError: it was given as a spec, and no mesh is current.
         """
-        if type(self._sharding) is not PartitionSpec:
-            return self._sharding
-        return sharding_of("ShapeDtypeStruct", self._sharding)
+        sharding = self._unplaced
+        return sharding_of("ShapeDtypeStruct", sharding) if type(sharding) is PartitionSpec else sharding
+
+    @property
+    def _unplaced(self) -> Any:
+        """The sharding as it was given, that of a format."""
+        return self._sharding.sharding if isinstance(self._sharding, Format) else self._sharding
 
     @classmethod
     def like(cls, x: Any) -> ShapeDtypeStruct:
@@ -112,10 +122,18 @@ class ShapeDtypeStruct:
     def update(self, **changes: Any) -> ShapeDtypeStruct:
         """The struct with some of its parts replaced, which are named as in the constructor.
 
+        Raises:
+          ValueError: it has a `Format`, and gets a sharding without one.
+
         >>> import xpr
         >>> xpr.ShapeDtypeStruct((2, 3), "float32").update(dtype="int32")
         ShapeDtypeStruct(shape=(2, 3), dtype=int32)
         """
+        if isinstance(self._sharding, Format) and not isinstance(changes.get("sharding", self._sharding), Format):
+            raise ValueError(
+                f"updating ShapeDtypeStruct: it has the format {self._sharding!r}, and was given the sharding "
+                f"{changes['sharding']!r}, which says nothing of the layout. Give a Format: Format(layout, sharding)."
+            )
         names = ("shape", "dtype", "sharding", "weak_type", "manual_axis_type", "is_ref")
         parts = {name: getattr(self, name) for name in names if name != "sharding"}
         parts["sharding"] = self._sharding
@@ -123,8 +141,8 @@ class ShapeDtypeStruct:
 
     @property
     def format(self) -> Format:
-        """The layout, which is left to the compiler, and the sharding."""
-        return Format(None, self.sharding)
+        """The layout, which is left to the compiler unless a `Format` was given, and the sharding."""
+        return self._sharding if isinstance(self._sharding, Format) else Format(None, self.sharding)
 
     shape = property(lambda self: self.aval.shape)
     dtype = property(lambda self: self.aval.dtype)

@@ -67,7 +67,7 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
             "device_put: may_alias and donate cannot be True at the same time, for one array: what is donated is "
             "deleted. Give one of the two."
         )
-    with transfer_guard.explicit("host-to-device", leaves):
+    with transfer_guard.explicit("host-to-device", leaves, targets):
         results = _put_all(x, leaves, targets)
     for i, (leaf, result) in enumerate(zip(leaves, results)):
         if result is leaf and aliases[i] is False and not isinstance(leaf, Tracer):
@@ -127,6 +127,11 @@ def _check_cuts(x: Any, targets: Sequence[Any]) -> None:
     for (path, leaf), sharding in zip(tree.leaves_with_path(x), targets):
         if isinstance(sharding, NamedSharding):
             sharding.check(np.shape(leaf), "device_put", f"x{tree.keystr(path)}")
+            if PartitionSpec.UNCONSTRAINED in sharding.spec and not isinstance(leaf, Tracer):
+                raise ValueError(
+                    f"device_put: {sharding.spec!r} of x{tree.keystr(path)} leaves an axis to the compiler, and there "
+                    "is no program. Name the axes of the mesh that partition it, or None."
+                )
             sharding.mesh.flat  # noqa: B018  # raises if the mesh has no devices
 
 

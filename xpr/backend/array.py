@@ -21,6 +21,7 @@ from xpr import dtypes
 from xpr.backend import compiler, devices, native
 from xpr.backend.buffers import address_of, putter
 from xpr.backend.layout import Format, row_major
+from xpr.backend.mesh import Mesh
 from xpr.backend.sharding import NamedSharding, Shard, Sharding, SingleDeviceSharding, replica_ids
 from xpr.backend.shards import get_shards, put_shards, shards_of
 from xpr.core.avals import (
@@ -515,10 +516,28 @@ def buffer_on(x: Any, aval: ShapedArray, device: Any) -> Any:
 def placement_like(x: Any, same_shape: bool) -> Any:
     """The device or sharding of an array that was put somewhere, for one that is made like it; None for anything else.
 
-    An array of another shape can't be cut as that one is.
+    So is that of a type with a sharding. An array of another shape can't be cut as that one is.
     """
-    if type(x) is not Array or (
-        not same_shape and type(x._device) is NamedSharding and not x._device.is_fully_replicated
-    ):
+    if type(x) is Array:
+        device = x._device
+    else:
+        sharding = None if isinstance(x, Tracer) else getattr(x, "sharding", None)
+        device = sharding if isinstance(sharding, Sharding) and _has_devices(sharding) else None
+    if not same_shape and type(device) is NamedSharding and not device.is_fully_replicated:
         return None
-    return x._device
+    return device
+
+
+def placement_beside(*xs: Any) -> Any:
+    """The device of the first array that was put somewhere, for what is made of its values; None where none was.
+
+    Of one on several devices it is a sharding that replicates over them.
+    """
+    for x in xs:
+        if type(x) is Array and x._device is not None:
+            return NamedSharding(x._device.mesh) if type(x._device) is NamedSharding else x._device
+    return None
+
+
+def _has_devices(sharding: Sharding) -> bool:
+    return type(sharding) is not NamedSharding or isinstance(sharding.mesh, Mesh)

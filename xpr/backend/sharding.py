@@ -23,6 +23,7 @@ from xpr.core.avals import ShapedArray
 from xpr.core.explicit import ExplicitSharding, explicit_sharding
 from xpr.core.memory import checked_kind, kind_of_space, space_of_kind
 from xpr.core.specs import NOT_CUT, PartitionSpec, SpecWithSums, Unconstrained, axes_of, check_spec, normalized
+from xpr.errors import ShardingTypeError
 from xpr.text.parameters import register_parameter
 
 Index = tuple[slice, ...]
@@ -314,9 +315,21 @@ class NamedSharding(Sharding):
             for row in self.part_numbers(len(shape)).tolist()
         ]
 
-    def with_rows(self, axis: int, ndim: int, part: Any = None) -> NamedSharding:
-        """The sharding of an array with one more axis, at `axis`, partitioned as `part` says; of `ndim` axes before."""
-        parts = [*self.spec, *[None] * (ndim - len(self.spec))]
+    def with_rows(self, axis: int, part: Any = None) -> NamedSharding:
+        """The sharding of an array with one more axis, at `axis`, partitioned as `part` says.
+
+        Raises:
+          ShardingTypeError: rows are partitioned over the same axis of the mesh.
+        """
+        twice = set(axes_of(part)) & {name for each in self.spec for name in axes_of(each)}
+        if twice:
+            raise ShardingTypeError(
+                f"vmap: the mapped axis is partitioned over {part!r}, by the sharding of what is mapped or by "
+                f"spmd_axis_name, and {self.spec!r} partitions each row over {', '.join(sorted(map(repr, twice)))}, "
+                "too, along which each device has rows of its own and holds each of them whole. Unmapped values "
+                "passed to vmap cannot be sharded over it either: reshard them, or what is mapped."
+            )
+        parts = [*self.spec, *[None] * (axis - len(self.spec))]
         return self.with_spec(self.spec.update((*parts[:axis], part, *parts[axis:])))
 
     def addend_numbers(self) -> list[int]:

@@ -247,10 +247,21 @@ def moved(x: Array, sharding: NamedSharding) -> Array:
 
 
 def _evaluate_sharding_constraint(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """Moves the array; unspecified axes are not sharded."""
+    """Moves the array; axes that are left to the compiler remain as they are."""
     x, sharding = as_array(args[0]), params["sharding"]
-    entries = [None if entry is PartitionSpec.UNCONSTRAINED else entry for entry in sharding.spec]
-    mesh = mesh_with_devices(sharding.mesh, x._device)
+    mesh, named = (
+        mesh_with_devices(sharding.mesh, x._device),
+        {name for part in sharding.spec for name in axes_of(part)},
+    )
+    current: list[Any] = [None] * x.aval.ndim
+    if type(x._device) is NamedSharding and x._device.mesh.shape_tuple == mesh.shape_tuple:
+        current[: len(x._device.spec)] = x._device.spec
+    entries = [
+        normalized(tuple([name for name in axes_of(now) if name not in named]))
+        if entry is PartitionSpec.UNCONSTRAINED
+        else entry
+        for entry, now in zip(sharding.spec, current)
+    ]
     return [moved(x, NamedSharding(mesh, sharding.spec.update(entries)))]
 
 

@@ -9,15 +9,19 @@ from xpr.backend import compiler
 from xpr.backend.array import Array, in_unpinned_memory, unpinned
 from xpr.backend.sharding import NamedSharding, SingleDeviceSharding
 from xpr.compile.partition import moved
+from xpr.core.avals import aval_of
 from xpr.core.memory import MemorySpace, kind_of_space
 from xpr.primitives.device_put import device_put_p, space_of
+from xpr.primitives.sharding_constraint import constrain
 from xpr.transforms.flat import as_array
 
 
 def to_device(x: Any, device: Any) -> Any:
-    """The array moved to a device, a sharding or a memory space; a tracer is returned itself."""
-    if device is None or type(x) is not Array:
+    """The array moved to a device, a sharding or a memory space; a tracer is constrained to a sharding over a mesh."""
+    if device is None:
         return x
+    if type(x) is not Array:
+        return _constrained(x, device) if isinstance(device, NamedSharding) else x
     if type(device) is MemorySpace:
         if x.aval.memory_space is device:
             return x
@@ -36,6 +40,11 @@ def to_device(x: Any, device: Any) -> Any:
     if x._buffer is None or type(x._device) is NamedSharding:
         return Array(aval.plain.in_memory(space), x.host, None, device)
     return Array(aval, None, compiler.to_device(x.buffer, x.aval, device), device)
+
+
+def _constrained(x: Any, sharding: NamedSharding) -> Any:
+    sharding.check(aval_of(x).shape, "device", "an array")
+    return constrain(x, sharding)
 
 
 def _evaluate_device_put(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:

@@ -8,6 +8,7 @@ CPU's is the host's). Explicit transfers (`device_put`, `device_get`) run under 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -119,8 +120,10 @@ before_fetch.append(_check_read)
 
 
 @contextmanager
-def explicit(direction: str, leaves: Sequence[Any]) -> Iterator[None]:
-    """A context manager in which values are moved because the user asked for it.
+def explicit(direction: str, leaves: Sequence[Any], targets: Sequence[Any] = ()) -> Iterator[None]:
+    """A context manager in which values are moved because the user asked for it, where `targets` say to.
+
+    To distribute an array otherwise over the devices that it is on is a program on these, and no transfer.
 
     Raises:
       TransferError: explicit transfers are refused, too.
@@ -129,8 +132,10 @@ def explicit(direction: str, leaves: Sequence[Any]) -> Iterator[None]:
     if type(trace) is not GuardingTrace:
         yield
         return
-    for x in leaves:
+    for x, target in itertools.zip_longest(leaves, targets):
         if direction == "host-to-device" and type(x) is Array:
+            if isinstance(target, NamedSharding) and x.sharding.device_set == target.device_set:
+                continue
             check("device-to-device", described(x), explicit=True)
         elif direction == "host-to-device" or not in_host_memory(x):
             check(direction, described(x), explicit=True)

@@ -8,6 +8,7 @@ from xpr import tree
 from xpr.core.avals import aval_of
 from xpr.dtypes import ANY, INEXACT
 from xpr.primitives.elementwise_rules import ZERO, elementwise
+from xpr.primitives.sharding_rules import sums_of_first
 
 __all__ = ["stop_gradient", "stop_gradient_p"]
 
@@ -20,6 +21,7 @@ stop_gradient_p = elementwise(
     partials=[ZERO],
     transpose=lambda cts, operands: [stop_gradient_p.bind(cts[0])],  # as a map of values it is the identity
     exact=True,
+    sums=sums_of_first,
 )
 stop_gradient_p.flops = None
 

@@ -40,8 +40,8 @@ their words; or a rule `physical(each, words, avals, **params) -> [array]`. An o
 `sharding(avals, outs, **params) -> [parts]` says over which Explicit axes of a mesh results are partitioned, from the
 operands' types, of which at least one is partitioned; see primitives/sharding_rules.py. Without it results are
 replicated. `summed(avals, **params) -> [part]` are the mesh axes that partition the axes which an operation sums over:
-the sum over them may be left undone, and the result is then unreduced. `sums([axes]) -> axes` are the axes over which
-results are unreduced, from those of each operand; without it no operand may be unreduced.
+the sum over them may be left undone, and the result is then unreduced. `sums([axes], avals, **params) -> axes` are the
+axes over which results are unreduced, from those of each operand; without it no operand may be unreduced.
 
 `varying(every, **params)` are the manual axes over which each result varies, from those of each operand.
 
@@ -224,7 +224,7 @@ class Primitive:
         fusion: Fusion = None,
         physical: Literal["moved", "all", "any"] | Rule | None = None,
         sharding: Rule | None = None,
-        sums: Callable[[Sequence[frozenset[Any]]], frozenset[Any]] | None = None,
+        sums: Callable[..., frozenset[Any]] | None = None,
         summed: Callable[..., Sequence[Any]] | None = None,
         varying: Callable[..., Sequence[frozenset[Any]]] | None = None,
         decides_sharding: bool = False,
@@ -466,7 +466,7 @@ def _with_manual_sums(
         unreduced -= frozenset(names if isinstance(names, tuple) else (names,))
     elif unreduced and primitive.varying is None:
         if primitive.sums is not None:
-            unreduced = primitive.sums(every)
+            unreduced = primitive.sums(every, avals, **params)
         elif context.decides_later:
             unreduced = frozenset()
         else:
@@ -516,7 +516,7 @@ def _sums(
             f"an operand is unreduced, and the unreduced rule for {primitive.name} is not implemented. Have the sum "
             "done first: xpr.sharding.reshard(x, P(...))."
         )
-    unreduced = primitive.sums(every) | asked
+    unreduced = primitive.sums(every, avals, **params) | asked
     return unreduced, reduced - unreduced
 
 

@@ -231,7 +231,10 @@ def axes_of(part: Any) -> tuple[Any, ...]:
 
 
 def check_spec(mesh: AbstractMesh, spec: Sequence[Any]) -> None:
-    """Raises ValueError where a spec names an axis that the mesh does not have, or names an axis twice."""
+    """Raises ValueError where a spec names an axis that the mesh does not have, or names an axis twice.
+
+    Also where it leaves an axis of the array to the compiler, which decides along no axis of the mesh.
+    """
     names = [name for part in spec for name in axes_of(part)]
     if type(spec) is SpecWithSums:
         _check_sums(mesh, spec)
@@ -240,6 +243,11 @@ def check_spec(mesh: AbstractMesh, spec: Sequence[Any]) -> None:
         raise ValueError(f"{spec!r} names {unknown[0]!r}, and the axes of the mesh are {mesh.text}.")
     if len(set(names)) != len(names):
         raise ValueError(f"{spec!r} names an axis of the mesh twice: an axis can cut one axis of an array only.")
+    if PartitionSpec.UNCONSTRAINED in spec and AxisType.Auto not in mesh.axis_types:
+        raise ValueError(
+            f"{spec!r} cannot contain `P.UNCONSTRAINED`, which leaves an axis to the compiler: no axis of {mesh.text} "
+            "is Auto. Name the axes of the mesh that partition it, or None."
+        )
 
 
 def _check_sums(mesh: AbstractMesh, spec: PartitionSpec) -> None:

@@ -20,7 +20,7 @@ from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promote_ine
 from xpr.numpy.sorting import searchsorted
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, reshape
-from xpr.primitives.sharding_constraint import decided
+from xpr.primitives.sharding_constraint import constrain_to, decided
 from xpr.primitives.slicing import select, slice_in_dim
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
@@ -62,7 +62,10 @@ def bincount(
     if length is None:
         value = concrete_value(x, "bincount", "Give length=, the length of the result.")
         length = max(int(value.max(initial=-1)) + 1, minlength)
-    weights = full(aval.shape, 1, dtypes.of_python(int)) if weights is None else as_operand(weights)
+    if weights is None:
+        ones = full(aval.shape, 1, dtypes.of_python(int))
+        weights = constrain_to(ones, aval_of(ones).with_explicit(aval.explicit))
+    weights = as_operand(weights)
     weights = convert(weights, aval_of(weights).dtype)
     if aval_of(weights).shape != aval.shape:
         raise ValueError(f"bincount: weights are {aval_of(weights).str_short()}, and the vector is {aval.str_short()}.")

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.array import from_host
+from xpr.backend.array import Array, from_host
+from xpr.backend.sharding import NamedSharding
+from xpr.control.compiled import compiled
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import array_in, aval_of
 from xpr.core.interpreter import Tracer
@@ -191,6 +193,18 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
     shifts = _shifts(shift, len(axes))
     if len(axes) == 1:
         axes = axes * len(shifts)
+    if type(a) is Array and type(a._device) is NamedSharding and not any(isinstance(by, Tracer) for by in shifts):
+        return _rolled_on_several(a, axes=tuple(axes), shifts=tuple(shifts))
+    return _rolled(a, axes, shifts)
+
+
+@compiled
+def _rolled_on_several(a: Any, *, axes: Sequence[int], shifts: Sequence[int]) -> Any:
+    """One program, in which the compiler keeps the axes partitioned that operations one by one would gather."""
+    return _rolled(a, axes, shifts)
+
+
+def _rolled(a: Any, axes: Sequence[int], shifts: Sequence[Any]) -> Any:
     for position, by in zip(axes, shifts):
         size = aval_of(a).shape[position]
         if isinstance(by, Tracer):

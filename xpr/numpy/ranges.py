@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.array import Array, from_host
+from xpr.backend.array import Array, from_host, placement_beside
 from xpr.core.avals import ShapedArray, array_in, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.dimensions.expressions import is_symbolic_dim, max_dim
@@ -215,7 +215,7 @@ def linspace(
         start, stop = (convert(asarray_like(x), computed) for x in (start, stop))
         result = _converted(_between(start, stop, num, endpoint, axis), target)
         distance = _distance(start, stop, num - endpoint) if retstep else None
-    result = placed(result, device)
+    result = placed(result, placement_beside(start, stop) if device is None else device)
     return (result, distance) if retstep else result
 
 
@@ -267,9 +267,10 @@ def logspace(
     num = _count("logspace", num)
     computed, target = _sample_dtypes(dtype, start, stop, base)
     if _known(start, stop, base):
-        low, high, base = _hosts(start, stop, base)
+        low, high, power_of = _hosts(start, stop, base)
         with np.errstate(all="ignore"):
-            return _rounded(base ** np.linspace(low, high, num, endpoint, axis=axis), target)
+            values = power_of ** np.linspace(low, high, num, endpoint, axis=axis)
+        return placed(_rounded(values, target), placement_beside(start, stop, base))
     exponents = linspace(start, stop, num, endpoint, dtype=computed, axis=axis)
     return _converted(power(convert(asarray_like(base), computed), exponents), target)
 
@@ -299,7 +300,8 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     computed, target = _sample_dtypes(dtype, start, stop)
     if _known(start, stop):
         with np.errstate(all="ignore"):
-            return _rounded(np.geomspace(*_hosts(start, stop), num, endpoint, axis=axis), target)
+            values = np.geomspace(*_hosts(start, stop), num, endpoint, axis=axis)
+        return placed(_rounded(values, target), placement_beside(start, stop))
     start, stop = (convert(asarray_like(x), computed) for x in (start, stop))
     direction = sign(start)
     low, high = (log10(divide(x, direction)) for x in (start, stop))

@@ -18,7 +18,7 @@ from xpr.key_types import KeyType
 from xpr.primitives.elementwise_rules import NOT_LINEAR, PYTHON_SCALARS, function_of, linear_unary
 from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import to_front
-from xpr.primitives.sharding_rules import elementwise_sharding, parts_of, sums_of_first
+from xpr.primitives.sharding_rules import Axes, elementwise_sharding, not_linear, parts_of
 
 __all__ = [
     "bitcast_convert_type", "bitcast_convert_type_p", "convert_element_type", "convert_element_type_p", "copy_p",
@@ -85,6 +85,12 @@ def _convert_batch(size: int, values: Sequence[Any], dims: Sequence[int | None],
     return [convert_element_type_p.bind(*values, **params)], list(dims)
 
 
+def _convert_sums(every: Sequence[Axes], avals: Sequence[ShapedArray], *, new_dtype: np.dtype, weak_type: bool) -> Axes:
+    if new_dtype == dtypes.bool_ or (new_dtype in INTEGERS and avals[0].dtype in INEXACT):
+        raise not_linear("", f"to convert it to {new_dtype.name} is not to add up what its addends are converted to")
+    return every[0]
+
+
 convert_element_type_p = register(
     Primitive(
         "convert_element_type",
@@ -98,7 +104,7 @@ convert_element_type_p = register(
         exact=True,
         flops=per_result,
         sharding=elementwise_sharding,
-        sums=sums_of_first,
+        sums=_convert_sums,
     )
 )
 
@@ -117,7 +123,8 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
       An array of the same shape.
 
     Raises:
-      ValueError: one of the dtypes alone is that of random keys.
+      ValueError: one of the dtypes alone is that of random keys; or an unreduced operand is to become integers or truth
+        values.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.convert_element_type(jnp.array([1.5, -2.5]), jnp.int32)

@@ -14,6 +14,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.interpreter import shardings_decided_later
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import BOOL, INTEGERS, NUMBERS, REAL, greatest, least, short_name
 from xpr.primitives.communication import of_reduced_axes
@@ -32,6 +33,7 @@ from xpr.primitives.shapes import (
     shifted_axes,
     transpose,
 )
+from xpr.primitives.sharding_constraint import constrain_to
 from xpr.primitives.sharding_rules import parts_of, without
 
 __all__ = [
@@ -215,16 +217,17 @@ reduce_min = function_of(
 
 def _product_jvp(x: Any, t: Any, y: Any, axes: tuple[int, ...]) -> Any:
     """The derivative for each element is the product of those before and those after it, also where there are zeros."""
-    kept = [i for i in range(aval_of(x).ndim) if i not in axes]
-
-    def in_line(v: Any) -> Any:
-        shape = aval_of(v).shape
-        return reshape(transpose(v, [*kept, *axes]), (*(shape[i] for i in kept), math.prod(shape[i] for i in axes)))
-
-    x, t, axis = in_line(x), in_line(t), len(kept)
-    before = shifted(cumprod(x, axis), 1, axis)
-    after = shifted(cumprod(x, axis, reverse=True), 1, axis, reverse=True)
-    return reduce_sum(mul(t, mul(before, after)), (axis,))
+    aval = aval_of(x)
+    kept = [i for i in range(aval.ndim) if i not in axes]
+    order, axis = [*kept, *axes], len(kept)
+    shape = [aval.shape[i] for i in order]
+    with shardings_decided_later():
+        line = reshape(transpose(x, order), (*shape[:axis], math.prod(shape[axis:])))
+        before = shifted(cumprod(line, axis), 1, axis)
+        after = shifted(cumprod(line, axis, reverse=True), 1, axis, reverse=True)
+        others = transpose(reshape(mul(before, after), shape), np.argsort(order).tolist())
+        others = constrain_to(others, aval)
+    return reduce_sum(mul(t, others), axes)
 
 
 reduce_prod_p = reduction(

@@ -16,7 +16,7 @@ from xpr.core.interpreter import context, shardings_decided_later
 from xpr.core.memory import space_of_kind
 from xpr.core.primitive import Primitive, register
 from xpr.core.specs import axes_of
-from xpr.errors import ArgumentError
+from xpr.errors import MissingMesh, ShardingTypeError
 from xpr.primitives.communication import of_reshard
 from xpr.primitives.device_put import in_memory
 
@@ -41,9 +41,9 @@ def _constraint(name: str, lower: Callable[..., Any]) -> Primitive:
     def batch(size: int, values: Sequence[Any], dims: Sequence[int], *, sharding: NamedSharding) -> Any:
         """The compiler chooses the sharding of the mapped axis, unless there are mesh axes for it."""
         (x,), (dim,) = values, dims
-        ndim, rows = aval_of(x).ndim - 1, context.explicit_rows
-        along = (context.rows_along or PartitionSpec.UNCONSTRAINED) if rows is None else rows.parts[0]
-        return [bind(x, sharding.with_rows(dim, ndim, along))], [dim]
+        rows, free = context.explicit_rows, PartitionSpec.UNCONSTRAINED if sharding.mesh.auto_axes else None
+        along = (context.rows_along or free) if rows is None else rows.parts[0]
+        return [bind(x, sharding.with_rows(dim, along))], [dim]
 
     primitive = register(
         Primitive(
@@ -146,7 +146,7 @@ def sharding_of(function: str, sharding: Any) -> NamedSharding:
 
     Raises:
       TypeError: it is neither.
-      ArgumentError: no mesh is current.
+      MissingMesh: no mesh is current.
     """
     if isinstance(sharding, NamedSharding):
         return sharding
@@ -155,9 +155,9 @@ def sharding_of(function: str, sharding: Any) -> NamedSharding:
     if not isinstance(sharding, PartitionSpec):
         raise TypeError(f"{function}: {sharding!r} is no NamedSharding.")
     if settings.mesh is None:
-        raise ArgumentError(
-            f"{function}: {sharding!r} is no NamedSharding, and no mesh is current; write NamedSharding(mesh, spec), "
-            "or call it in `with xpr.set_mesh(mesh)`."
+        raise MissingMesh(
+            f"{function} requires a non-empty mesh in context: {sharding!r} is no NamedSharding, and no mesh is "
+            "current; write NamedSharding(mesh, spec), or call it in `with xpr.set_mesh(mesh)`."
         )
     return NamedSharding(settings.mesh, sharding)
 
@@ -181,9 +181,39 @@ def sharded(x: Any, out_sharding: Any, function: str) -> Any:
 
 
 def decided(out_sharding: Any, function: str, compute: Any) -> Any:
-    """The result of `compute()`, partitioned as `out_sharding` says, and ambiguous before; see `sharded`."""
+    """The result of `compute()`, partitioned as `out_sharding` says, and ambiguous before; see `sharded`.
+
+    Raises:
+      ShardingTypeError: it is to be unreduced over axes over whose shards nothing is summed.
+    """
     if out_sharding is None:
         return compute()
-    unreduced: frozenset[Any] = getattr(getattr(out_sharding, "spec", out_sharding), "unreduced", frozenset())
+    unreduced = unreduced_axes(out_sharding)
     with shardings_decided_later(unreduced):
-        return sharded(compute(), out_sharding, function)
+        result = compute()
+        if unreduced:
+            _check_sums(aval_of(result), sharding_of(function, out_sharding), function)
+        return sharded(result, out_sharding, function)
+
+
+def _check_sums(aval: ShapedArray, sharding: NamedSharding, function: str) -> None:
+    explicit, asked = aval.explicit, typed(aval, sharding).explicit
+    if asked is None or (explicit is not None and explicit.is_undecided):
+        return
+    summed = frozenset() if explicit is None else explicit.unreduced
+    if not asked.unreduced <= summed:
+        raise ShardingTypeError(
+            f"{function}: out_sharding={sharding.spec!r} asks for sums over {_axes_text(asked.unreduced)} to be left "
+            f"undone, and the axes of the mesh over whose shards it sums are {_axes_text(summed)}: its result would be "
+            f"{aval.str_short()}. Partition all operands alike along the axes that are summed; or have a sum that is "
+            "done made unreduced: xpr.sharding.reshard(result, P(unreduced=...))."
+        )
+
+
+def _axes_text(axes: frozenset[Any]) -> str:
+    return ", ".join(sorted(map(repr, axes))) or "none"
+
+
+def unreduced_axes(out_sharding: Any) -> frozenset[Any]:
+    """The axes over which an argument `out_sharding` asks for an unreduced result."""
+    return getattr(getattr(out_sharding, "spec", out_sharding), "unreduced", frozenset())

@@ -130,7 +130,7 @@ def batched_sharding(core_ndim: int) -> Callable[..., list[Parts]]:
 Axes = frozenset[Any]
 
 
-def sums_alike(every: Sequence[Axes]) -> Axes:
+def sums_alike(every: Sequence[Axes], *_: Any, **__: Any) -> Axes:
     """Operations that are linear in all operands together, as `add`: all are unreduced over the same axes.
 
     Raises:
@@ -145,12 +145,12 @@ def sums_alike(every: Sequence[Axes]) -> Axes:
     return every[0]
 
 
-def sums_of_cases(every: Sequence[Axes]) -> Axes:
+def sums_of_cases(every: Sequence[Axes], *_: Any, **__: Any) -> Axes:
     """Operations that are linear in all operands but the first, which chooses among them and is not unreduced."""
     return sums_alike(every if every[0] else every[1:])
 
 
-def sums_of_first(every: Sequence[Axes]) -> Axes:
+def sums_of_first(every: Sequence[Axes], *_: Any, **__: Any) -> Axes:
     """Operations that are linear in the first operand, and of which no other one is unreduced.
 
     Raises:
@@ -163,7 +163,7 @@ def sums_of_first(every: Sequence[Axes]) -> Axes:
     return every[0]
 
 
-def sums_of_one(every: Sequence[Axes]) -> Axes:
+def sums_of_one(every: Sequence[Axes], *_: Any, **__: Any) -> Axes:
     """Operations that are linear in each operand, as `mul`, of which one may be unreduced.
 
     Raises:
@@ -176,6 +176,21 @@ def sums_of_one(every: Sequence[Axes]) -> Axes:
             "xpr.sharding.reshard(x, P(...))."
         )
     return unreduced[0]
+
+
+def refuse_unreduced(aval: ShapedArray, what: str, why: str) -> None:
+    """Raises ShardingTypeError where a type is unreduced, of operations that are linear for some operands only."""
+    unreduced = aval.explicit.unreduced if aval.explicit is not None else frozenset()
+    if unreduced or (aval.sums is not None and aval.sums[0]):
+        raise not_linear(f"{what} of {aval.str_short()}: ", why)
+
+
+def not_linear(what: str, why: str) -> ShardingTypeError:
+    """The error about an unreduced operand of an operation that is not linear, and why it isn't."""
+    return ShardingTypeError(
+        f"{what}the operand is unreduced, the sum of what devices hold, and {why}. Have the sum done first: "
+        "xpr.sharding.reshard(x, P(...)), or lax.psum inside of a shard_map."
+    )
 
 
 # -- Reshaping

@@ -13,6 +13,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.interpreter import Tracer
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.dimensions.expressions import is_symbolic_dim, max_dim
 from xpr.dimensions.slices import slice_bounds
@@ -33,6 +34,7 @@ from xpr.primitives.sharding_rules import (
     elementwise_sharding,
     joined,
     mesh_of_types,
+    refuse_unreduced,
     resized,
     sums_alike,
     sums_of_cases,
@@ -407,6 +409,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     Raises:
       TypeError: `padding_config` has not three integers for each axis, or `padding_value` is not a scalar of the same
         dtype.
+      ShardingTypeError: an unreduced operand is padded with another value than 0.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.pad(jnp.arange(2), 7, [(1, 0, 1)])
@@ -419,6 +422,9 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
         raise ValueError(f"pad: interior padding in padding_config must be nonnegative, and it is {config}.")
     if type(padding_value) in (bool, int, float, complex):
         padding_value = np.asarray(padding_value, aval_of(operand).dtype)[()]
+    aval = aval_of(operand)
+    if aval.plain is not aval and (isinstance(padding_value, Tracer) or np.any(padding_value)):
+        refuse_unreduced(aval, "pad", "a padding other than 0 would be added once by each device")
     return pad_p.bind(operand, padding_value, padding_config=config)
 
 

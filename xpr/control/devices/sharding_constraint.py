@@ -28,7 +28,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
       x: a pytree of arrays.
       shardings: a `NamedSharding`, or a pytree prefix of `x` of those and None, which leaves an array as it is. Inside
         `set_mesh(mesh)` a `PartitionSpec` will do. One that names Auto axes alone leaves arrays partitioned over
-        Explicit axes, as their types say.
+        Explicit axes, as their types say. An axis that is `P.UNCONSTRAINED` is left to the compiler, or as it is.
 
     Returns:
       A pytree like `x`.
@@ -53,7 +53,7 @@ def _constrained(x: Any, shardings: Any, of_aval: Callable[[NamedSharding, Shape
     outs = []
     for (path, leaf), sharding in zip(paths, requested):
         if sharding is not None:
-            sharding = of_aval(sharding, aval_of(leaf))
+            sharding = of_aval(_where_constrained(sharding, aval_of(leaf)), aval_of(leaf))
             if isinstance(leaf, Tracer) and sharding.mesh.are_all_axes_auto:
                 refuse_manual(sharding)
                 sharding = _even(sharding, leaf.aval.shape)
@@ -61,6 +61,15 @@ def _constrained(x: Any, shardings: Any, of_aval: Callable[[NamedSharding, Shape
             leaf = constrain(leaf, sharding)
         outs.append(leaf)
     return tree.unflatten(structure, outs)
+
+
+def _where_constrained(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
+    """The sharding, with the parts of the type for axes that are partitioned and left to the compiler."""
+    own = parts_of(aval)
+    if PartitionSpec.UNCONSTRAINED not in sharding.spec or not any(own):
+        return sharding
+    parts = [mine if mine and part is PartitionSpec.UNCONSTRAINED else part for part, mine in zip(sharding.spec, own)]
+    return sharding.with_spec(sharding.spec.update(parts))
 
 
 def _beside_types(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:

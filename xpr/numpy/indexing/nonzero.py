@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.array import Array, from_host
+from xpr.backend.array import from_host, placement_beside
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.dimensions.expressions import as_size, is_symbolic_dim, max_dim, min_dim
 from xpr.numpy.concatenation import stack
 from xpr.numpy.concrete import concrete_value, is_known
+from xpr.numpy.creation import placed
 from xpr.numpy.division import remainder
 from xpr.numpy.indexing.along_axis import true_indices
 from xpr.numpy.promotion import (
@@ -48,9 +49,9 @@ _SAY_SIZE = (
 )
 
 
-def _indices(values: Any) -> Array:
-    """A host array of indices as an array of the default integers."""
-    return from_host(np.asarray(values, dtypes.of_python(int)))
+def _indices(values: Any, beside: Any = None) -> Any:
+    """A host array of indices as an array of the default integers, on the devices of the array that it is of."""
+    return placed(from_host(np.asarray(values, dtypes.of_python(int))), placement_beside(beside))
 
 
 # -- Where something holds
@@ -82,13 +83,13 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     if not sizes:
         raise ValueError("nonzero: a scalar has no indices. Give it an axis with x[None].")
     if size is None:
-        return tuple(map(_indices, np.nonzero(concrete_value(a, "nonzero", _SAY_SIZE))))
+        return tuple([_indices(each, a) for each in np.nonzero(concrete_value(a, "nonzero", _SAY_SIZE))])
     count = as_size(size)
     fills = _fills(fill_value, len(sizes))
     if not count or not math.prod(sizes):
         return tuple([_repeated(fill, count) for fill in fills])
     if not is_symbolic_dim(count) and is_known(a) and all(map(is_known, fills)):
-        return _padded(np.nonzero(concrete_value(a, "nonzero", _SAY_SIZE)), count, fills)
+        return _padded(a, np.nonzero(concrete_value(a, "nonzero", _SAY_SIZE)), count, fills)
     return _computed(a, sizes, count, fills)
 
 
@@ -100,9 +101,10 @@ def _fills(fill_value: Any, ndim: int) -> list[Any]:
     return [asarray_like(v) if is_symbolic_dim(v) else as_integer(v) if is_known(v) else v for v in values]
 
 
-def _padded(indices: Sequence[np.ndarray], count: int, fills: Sequence[int]) -> tuple[Any, ...]:
+def _padded(a: Any, indices: Sequence[np.ndarray], count: int, fills: Sequence[int]) -> tuple[Any, ...]:
     missing = max(count - len(indices[0]), 0)
-    return tuple([_indices(np.append(positions[:count], [fill] * missing)) for positions, fill in zip(indices, fills)])
+    rows = [np.append(positions[:count], [fill] * missing) for positions, fill in zip(indices, fills)]
+    return tuple([_indices(row, a) for row in rows])
 
 
 def _repeated(fill: Any, count: int) -> Any:

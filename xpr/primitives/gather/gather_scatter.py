@@ -29,6 +29,7 @@ from xpr.primitives.gather.sharding import (
     gather_sharding,
     scatter_collectives,
     scatter_sharding,
+    scatter_summed,
 )
 from xpr.primitives.gather.windows import (
     CLIP,
@@ -357,13 +358,18 @@ def scattering(
     transpose: Any,
     over: frozenset[np.dtype] = dtypes.NUMBERS,
     physical: Literal["moved"] | None = None,
+    adds: bool = False,
 ) -> Primitive:
-    """A scatter primitive that combines elements by `operation` of StableHLO and `ufunc` of NumPy."""
+    """A scatter primitive that combines elements by `operation` of StableHLO and `ufunc` of NumPy.
+
+    One that `adds` may leave sums over shards of the updates undone.
+    """
+    optional = ["unreduced"] if adds else []
     primitive = register(
         Primitive(
             name,
             abstract=_scatter_abstract(name, over, physical is not None),
-            params=("dimension_numbers", "indices_are_sorted", "unique_indices", "mode"),
+            params=("dimension_numbers", "indices_are_sorted", "unique_indices", "mode", *optional),
             reference=_scatter_reference(ufunc),
             lower=scatter_lowering(combiner(operation), operation),
             jvp=jvp,
@@ -375,6 +381,8 @@ def scattering(
             physical=physical,
             sharding=scatter_sharding,
             collectives=scatter_collectives,
+            summed=scatter_summed if adds else None,
+            optional=optional,
         )
     )
     return primitive
@@ -445,7 +453,10 @@ def _adding_jvp(find: Callable[[], Primitive]) -> Callable[..., Any]:
 
 
 def _adding_transpose(back: Callable[[Any], Any]) -> Callable[..., list[Any]]:
-    def transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> list[Any]:
+    def transpose(
+        cts: Sequence[Any], operands: Sequence[Any], *, unreduced: Sequence[Any] = (), **params: Any
+    ) -> list[Any]:
+        """The cotangent is reduced where the result is unreduced."""
         (ct,), (operand, indices, updates) = cts, operands
         updates_ct = back(read_back(ct, indices, updates, **params)) if is_linear(updates) else None
         return [ct if is_linear(operand) else None, None, updates_ct]
@@ -459,6 +470,7 @@ scatter_add_p = scattering(
     np.add,
     jvp=_adding_jvp(lambda: scatter_add_p),
     transpose=_adding_transpose(lambda ct: ct),
+    adds=True,
 )
 scatter_add = scatter_function(
     scatter_add_p,
@@ -476,6 +488,7 @@ scatter_sub_p = scattering(
     np.subtract,
     jvp=_adding_jvp(lambda: scatter_sub_p),
     transpose=_adding_transpose(neg),
+    adds=True,
 )
 scatter_sub = scatter_function(
     scatter_sub_p,

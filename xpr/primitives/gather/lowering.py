@@ -128,7 +128,7 @@ def scatter_lowering(combine: Combine, operation: str | None = "") -> Callable[.
 
     def lower(
         b: Builder, operands: list[Value], avals: list[ShapedArray], *, dimension_numbers: ScatterDimensionNumbers,
-        mode: GatherScatterMode, indices_are_sorted: bool, unique_indices: bool,
+        mode: GatherScatterMode, indices_are_sorted: bool, unique_indices: bool, **_: Any,
     ) -> list[Value]:  # fmt: skip
         operand, updates, indices = operands[0], operands[2], _starts(b, operands[1])
         numbers = dimension_numbers

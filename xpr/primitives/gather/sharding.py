@@ -11,6 +11,7 @@ from typing import Any
 
 from xpr.backend.communication import Collective
 from xpr.core.avals import ShapedArray
+from xpr.core.specs import axes_of
 from xpr.errors import ShardingTypeError
 from xpr.primitives.communication import of_contraction
 from xpr.primitives.gather import windows
@@ -40,9 +41,13 @@ def gather_sharding(
 
 
 def scatter_sharding(
-    avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], *, dimension_numbers: ScatterDimensionNumbers, **_: Any
-) -> list[Any]:
-    """The parts of the operand and of the updates along axes that are written whole, and of the batching axes."""
+    avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], *, dimension_numbers: ScatterDimensionNumbers,
+    unreduced: Sequence[Any] = (), **_: Any,
+) -> list[Any]:  # fmt: skip
+    """The parts of the operand and of the updates along axes that are written whole, and of the batching axes.
+
+    Indices may be partitioned over axes of the mesh over which the result is unreduced.
+    """
     operand, indices, updates = avals
     numbers, sizes = windows.gather_of(dimension_numbers, operand.shape, updates.shape)
     parts, index_parts, update_parts = list(parts_of(operand)), list(parts_of(indices)), parts_of(updates)
@@ -59,10 +64,22 @@ def scatter_sharding(
     of_indices = [i for i in range(updates.ndim) if i not in numbers.offset_dims]
     for axis, i in enumerate(of_indices):
         index_parts[axis] = common([index_parts[axis], update_parts[i]], f"axis {i} of the updates", _PUT)
-    _refuse_cut_indices(index_parts, numbers.start_indices_batching_dims, _PUT)
+    _refuse_cut_indices(index_parts, numbers.start_indices_batching_dims, _PUT, unreduced)
     for axis, i in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims):
         parts[axis] = common([parts[axis], index_parts[i]], f"the batch, axis {axis} of the operand,", _PUT)
     return [tuple(parts)]
+
+
+def scatter_summed(avals: Sequence[ShapedArray], *, dimension_numbers: ScatterDimensionNumbers, **_: Any) -> list[Any]:
+    """The parts of axes along which indices and updates are partitioned alike: each device adds what it has."""
+    indices, updates = avals[1:]
+    numbers, of_updates = dimension_numbers, parts_of(updates)
+    along = [part for i, part in enumerate(of_updates) if i not in numbers.update_window_dims]
+    return [
+        part
+        for axis, (of_index, part) in enumerate(zip(parts_of(indices), along))
+        if of_index == part and axis not in numbers.scatter_indices_batching_dims
+    ]
 
 
 def gather_collectives(
@@ -93,7 +110,9 @@ def _join_batch(
         index_parts[i] = common([parts[axis], index_parts[i]], what, way_out)
 
 
-def _refuse_cut_indices(parts: Sequence[Any], batching: Sequence[int], way_out: str) -> None:
+def _refuse_cut_indices(
+    parts: Sequence[Any], batching: Sequence[int], way_out: str, unreduced: Sequence[Any] = ()
+) -> None:
     for axis, part in enumerate(parts):
-        if part is not None and axis not in batching:
+        if axis not in batching and not set(axes_of(part)) <= set(unreduced):
             raise ShardingTypeError(f"axis {axis} of the indices is partitioned over {part!r}. {way_out}")
