@@ -27,7 +27,7 @@ from xpr.primitives.slicing import select_n
 __all__ = ["choose", "piecewise", "select", "where"]
 
 
-@compiled_eagerly("size")
+@compiled_eagerly("size", "fill_value")
 def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None = None, fill_value: Any = None) -> Any:
     """Elements of x where a condition is true, and of y elsewhere.
 

@@ -55,7 +55,7 @@ def _integers(name: str, indices: Any) -> Any:
     return indices
 
 
-@compiled_eagerly("axis")
+@compiled_eagerly("axis", "fill_value")
 def take(
     a: Any,
     indices: Any,
