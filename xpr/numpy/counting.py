@@ -61,7 +61,7 @@ def bincount(
     x = convert(x, dtypes.int32 if aval.dtype.itemsize < 4 else aval.dtype)
     if length is None:
         value = concrete_value(x, "bincount", "Give length=, the length of the result.")
-        length = max(int(value.max(initial=-1)) + 1, minlength)
+        length = max(int(value.max()) + 1 if value.size else 0, minlength)
     weights = full(aval.shape, 1, dtypes.of_python(int)) if weights is None else as_operand(weights)
     weights = convert(weights, aval_of(weights).dtype)
     if aval_of(weights).shape != aval.shape:
