@@ -38,6 +38,7 @@ from xpr.extend.backend import get_backend
 from xpr.extend.core import valid_jaxtype
 from xpr.extend.core.traces import Trace
 from xpr.extend.source_info_util import register_exclusion
+from xpr.fingerprint.pure import seen_elsewhere
 from xpr.interpreters import xla
 from xpr.numpy import promotion
 from xpr.numpy.concrete import is_known
@@ -290,12 +291,21 @@ MODULES: dict[str, list[Any]] = {
 }
 
 
+def _subclasses(of: type) -> Iterator[type]:
+    for each in of.__subclasses__():
+        yield each
+        yield from _subclasses(each)
+
+
 def adapt() -> None:
-    """What is otherwise in a process with the alias: numbers that lose precision, and the name of a type."""
+    """What is otherwise in a process with the alias: numbers that lose precision, and where types say that they are."""
     # JAX says nothing of arrays in 64 bits that become 32, and numpyro's and others' tests take warnings for errors
     promotion.warn_of_changed_values = _ignored
     # chex finds functions that `jit` has made by the text of their type
     jit_module.PjitFunction = jit_module.JitFunction  # type: ignore[attr-defined]
     jit_module.JitFunction.__qualname__ = "PjitFunction"
+    # autoray, and with it quimb and pennylane, knows the library of an array by the module of its class
+    for each, module in ((Array, "jax"), *((tracer, "jax.core") for tracer in _subclasses(Tracer))):
+        seen_elsewhere[each], each.__module__ = each.__module__, module
     # array-api-compat knows the namespace of an array by its name
     Array.__array_namespace__ = Tracer.__array_namespace__ = _array_namespace  # type: ignore[attr-defined]
