@@ -214,6 +214,9 @@ def as_operand(x: Any) -> Any:
     if wrapped is not None:
         return wrapped()
     aval_of(x)
+    for kind in (int, float, complex):
+        if isinstance(x, kind):  # of a class derived from it, such as IntEnum
+            return kind(x)
     return x
 
 
