@@ -253,7 +253,7 @@ _indexed: list[int] = [0]  # how many modules there were then
 def _name_of(value: Any) -> str | None:
     """The name under which a module has a function, a class or an object of xpr; None where none has."""
     if isinstance(value, (FunctionType, type)):
-        of = _module_of(value) if isinstance(value, FunctionType) else value.__module__
+        of = _module_of(value) if isinstance(value, FunctionType) else _home(value)
         name = str(value.__qualname__)
         if of in sys.modules and vars(sys.modules[of]).get(name) is value:
             return f"{of}.{name}"
