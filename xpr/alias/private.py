@@ -19,6 +19,7 @@ import numpy as np
 
 import xpr
 from xpr.api import jit as jit_module
+from xpr.api.vmappable import handlers
 from xpr.api_util import DebugInfo, infer_argnums_and_argnames
 from xpr.backend.array import Array
 from xpr.backend.devices import clients
@@ -160,11 +161,13 @@ OF_EXTEND_CORE = (
     "DropVar", "JaxprTypeError", "check_jaxpr", "concrete_or_error", "find_top_trace", "gensym",
     "get_opaque_trace_state", "jaxprs_in_params", "new_jaxpr_eqn", "no_effects",
 )  # fmt: skip
-# tensorflow-probability adds a type of its own, pennylane asks what is traced; lineax, haiku, orbax and kfac-jax use the others
+# tensorflow-probability adds a type of its own, pennylane asks what is traced; lineax, haiku, orbax and kfac-jax use
+# the others
 public_core = SimpleNamespace(
     pytype_aval_mappings=xla.pytype_aval_mappings, AbstractValue=ShapedArray, Atom=Atom, valid_jaxtype=valid_jaxtype,
-    ensure_compile_time_eval=xpr.ensure_compile_time_eval, is_concrete=is_known, CallPrimitive=extend_core.CallPrimitive,
-    DebugInfo=DebugInfo, Effect=extend_core.Effect, Effects=frozenset, ParamDict=dict, Value=Any,
+    ensure_compile_time_eval=xpr.ensure_compile_time_eval, is_concrete=is_known,
+    CallPrimitive=extend_core.CallPrimitive, DebugInfo=DebugInfo, Effect=extend_core.Effect, Effects=frozenset,
+    ParamDict=dict, Value=Any,
     **{name: getattr(extend_core, name) for name in OF_EXTEND_CORE},
 )  # fmt: skip
 # e3nn-jax finds the arguments that it counts, pennylane dtypes of tangents
@@ -206,6 +209,8 @@ typing = SimpleNamespace(DType=np.dtype, DimSize=Any, Shape=Sequence[Any])
 numpy_util = SimpleNamespace(promote_dtypes_complex=_promoted_to_complex)
 # esquilax, which jumanji is written with: in annotations
 ufuncs = SimpleNamespace(ufunc=xpr.numpy.ufunc)
+# jaxoplanet maps over types that map themselves
+batching = SimpleNamespace(is_vmappable=lambda x: type(x) in handlers)
 # jax-md: kernels for GPUs, beside functions that do the same without them
 pallas = SimpleNamespace(pallas_call=_no_kernels)
 config = SimpleNamespace(config=xpr.config)
@@ -265,7 +270,7 @@ MODULES: dict[str, list[Any]] = {
     "jax._src.lib.mlir.dialects.hlo": ["jaxlib.mlir.dialects.stablehlo"],
     "jax._src.interpreters": ["xpr.interpreters"],
     "jax._src.interpreters.ad": ["xpr.interpreters.ad"],
-    "jax._src.interpreters.batching": ["xpr.interpreters.batching"],
+    "jax._src.interpreters.batching": [batching, "xpr.interpreters.batching"],
     "jax._src.interpreters.mlir": ["xpr.interpreters.mlir"],
     "jax._src.interpreters.partial_eval": ["xpr.interpreters.partial_eval"],
     "jax._src.interpreters.pxla": ["xpr.interpreters.pxla"],

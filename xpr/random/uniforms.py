@@ -76,7 +76,8 @@ def uniform(
 
     Args:
       key: a key.
-      shape: the shape of the result, to which the bounds broadcast; for () that of the bounds, if they have one element.
+      shape: the shape of the result, to which the bounds broadcast; where it is (), bounds of one element may have
+        axes, which the result then has, too.
       dtype: a float dtype.
       minval: the lower bound, which is included.
       maxval: the upper bound, which is excluded.
