@@ -310,7 +310,8 @@ def adapt() -> None:
     jit_module.PjitFunction = jit_module.JitFunction  # type: ignore[attr-defined]
     jit_module.JitFunction.__qualname__ = "PjitFunction"
     # autoray, and with it quimb and pennylane, knows the library of an array by the module of its class
-    for each, module in ((Array, "jax"), *((tracer, "jax.core") for tracer in _subclasses(Tracer))):
+    modules: dict[type, str] = {Array: "jax", **dict.fromkeys(_subclasses(Tracer), "jax.core")}
+    for each, module in modules.items():
         seen_elsewhere[each], each.__module__ = each.__module__, module
     # array-api-compat knows the namespace of an array by its name
     Array.__array_namespace__ = Tracer.__array_namespace__ = _array_namespace  # type: ignore[attr-defined]

@@ -12,7 +12,8 @@ _ALL_AXES = tuple(tuple(range(n)) for n in range(33))
 
 def listed_axes(axis: Any) -> Any:
     """The axes in a sequence, or in a vector; a single axis as a tuple of it."""
-    return axis if isinstance(axis, (tuple, list, range)) or getattr(axis, "ndim", 0) else (axis,)
+    is_vector = getattr(axis, "ndim", 0) > 0
+    return axis if is_vector or isinstance(axis, (tuple, list, range)) else (axis,)
 
 
 def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:

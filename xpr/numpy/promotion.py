@@ -214,10 +214,8 @@ def as_operand(x: Any) -> Any:
     if wrapped is not None:
         return wrapped()
     aval_of(x)
-    for kind in (int, float, complex):
-        if isinstance(x, kind):  # of a class derived from it, such as IntEnum
-            return kind(x)
-    return x
+    kinds: tuple[Any, ...] = (int, float, complex)
+    return next((kind(x) for kind in kinds if isinstance(x, kind)), x)  # of a derived class, such as IntEnum
 
 
 def asarray_like(x: Any) -> Any:
