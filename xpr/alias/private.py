@@ -296,7 +296,7 @@ MODULES: dict[str, list[Any]] = {
 }
 
 
-def _subclasses(of: type) -> Iterator[type]:
+def _subclasses(of: type[Any]) -> Iterator[type]:
     for each in of.__subclasses__():
         yield each
         yield from _subclasses(each)
@@ -311,7 +311,8 @@ def adapt() -> None:
     jit_module.JitFunction.__qualname__ = "PjitFunction"
     # autoray, and with it quimb and pennylane, knows the library of an array by the module of its class
     modules: dict[type, str] = {Array: "jax", **dict.fromkeys(_subclasses(Tracer), "jax.core")}
-    for each, module in modules.items():
-        seen_elsewhere[each], each.__module__ = each.__module__, module
+    for kind, module in modules.items():
+        seen_elsewhere[kind] = kind.__module__
+        kind.__module__ = module
     # array-api-compat knows the namespace of an array by its name
     Array.__array_namespace__ = Tracer.__array_namespace__ = _array_namespace  # type: ignore[attr-defined]
