@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import enum
 import operator
 import pickle
 import sys
@@ -440,3 +441,27 @@ def test_dtypes_without_buffers_are_not_fetched_twice(monkeypatch):
 def test_an_array_in_place_of_a_dtype_warns():
     with pytest.warns(DeprecationWarning, match="Implicit conversion of an array to a dtype is deprecated, and will"):
         assert jnp.arange(2).__numpy_dtype__ == np.int32
+
+
+class Color(enum.IntEnum):
+    RED = 1
+
+
+def test_operators_take_numbers_of_derived_classes():
+    x = jnp.arange(3)
+    assert (x == Color.RED).tolist() == [False, True, False] and (Color.RED + x).tolist() == [1, 2, 3]
+    assert (x - type("Half", (float,), {})(0.5)).tolist() == [-0.5, 0.5, 1.5]
+    assert jnp.full(2, Color.RED).tolist() == [1, 1] and jnp.full(2, Color.RED).weak_type
+    assert xpr.jit(lambda x: x < Color.RED)(x).tolist() == [True, False, False]
+
+
+def test_dtypes_are_classes():
+    class Step(jnp.int8):
+        FIRST = jnp.array(0, jnp.int8)
+
+    assert isinstance(jnp.float32, type) and issubclass(Step, jnp.int8) and isinstance(np.int8(3), jnp.int8)
+    assert Step.dtype == jnp.int8 and Step(3).dtype == jnp.int8 and jnp.zeros(2, Step).dtype == jnp.int8
+    assert Step.FIRST.item() == 0 and repr(jnp.bfloat16) == "jnp.bfloat16"
+    assert isinstance(None, jnp.float32 | None) and {jnp.float32: 1}[np.float32] == 1
+    for each in (jnp.bool_, jnp.bfloat16, jnp.float32):
+        assert pickle.loads(pickle.dumps(each)) is copy.deepcopy(each) is each

@@ -273,3 +273,37 @@ def test_flags_of_the_command_line(tmp_path):
     command = [sys.executable, "-m", "xpr.as_jax", str(script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}, check=True)
     assert done.stdout.strip() == "True cpu None"
+
+
+def test_what_libraries_ask_arrays_for(tmp_path):
+    """The namespace and the module of an array, by which array-api-compat, autoray and pennylane know its library."""
+    out = run(
+        """
+        import jax, numpy as np
+        import jax.numpy as jnp
+        from jax._src.api import _dtype
+        from jax._src.interpreters.batching import is_vmappable
+        from jax._src.lax.control_flow import scan
+        from jax._src.numpy.ufuncs import ufunc
+        from jax._src.xla_bridge import get_backend
+        from jax.experimental.pallas.ops.tpu.splash_attention import splash_attention_kernel, splash_attention_mask
+        from xpr.fingerprint.pure import is_library, library_name
+
+        x = jnp.ones(2)
+        print(x.__array_namespace__() is jnp, jax.jit(lambda x: x.__array_namespace__().sum(x))(x))
+        kinds = []
+        jax.jit(jax.vmap(jax.grad(lambda x: (kinds.append(type(x).__module__), x)[1])))(x)
+        print(type(x).__module__, jax.Array.__name__, kinds)
+        concrete = []
+        jax.grad(lambda x: (concrete.append(jax.core.is_concrete(x)), x)[1])(1.0)
+        jax.jit(lambda x: (concrete.append(jax.core.is_concrete(x)), x)[1])(1.0)
+        print(concrete, library_name(jax.Array), is_library(jax.Array))
+        print(scan is jax.lax.scan, _dtype(1.0), ufunc is jnp.ufunc, get_backend().platform, is_vmappable(x))
+        print(hasattr(splash_attention_kernel, "make_splash_mha"), hasattr(splash_attention_mask, "CausalMask"))
+        """,
+        tmp_path=tmp_path,
+    )
+    assert out.splitlines() == [
+        "True 2.0", "jax Array ['jax.core']", "[True, False] xpr.backend.array.Array True",
+        "True float32 True cpu False", "False False",
+    ]  # fmt: skip

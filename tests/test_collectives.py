@@ -357,3 +357,10 @@ def test_all_to_all_along_two_axes(tiled):
     exchange = lambda v: lax.all_to_all(v, ("i", "j"), 0, 0, axis_index_groups=((0, 2, 4), (1, 3, 5)))
     with pytest.raises(NotImplementedError, match=r"the axes \('i', 'j'\) as one, of which vmap maps 'j'"):
         xpr.vmap(xpr.vmap(exchange, axis_name="j"), axis_name="i")(jnp.ones((2, 3, 3, 5)))
+
+
+def test_a_cast_over_no_axes_is_the_value():
+    x = jnp.arange(3.0)
+    assert lax.pcast(x, (), to="varying") is x
+    with pytest.raises(ValueError, match="where 'i' is an axis of the mesh, and nothing is mapped here"):
+        lax.pcast(x, "i", to="varying")

@@ -191,6 +191,8 @@ jnp.bincount(x, weights=y)
 jnp.bincount(x, minlength=6)
 jnp.bincount(jnp.array([-1, 1, 2]))
 jnp.bincount(jnp.array([], int))
+jnp.bincount(jnp.array([1, 2, 2], 'uint32'))
+jnp.bincount(jnp.array([], 'uint32'))
 """
 
 CALCULUS = """

@@ -584,3 +584,12 @@ def test_an_axis_may_be_an_array():
         drawn = [random.categorical(KEY, logits, axis, replace=replace) for axis in (0, jnp.array(0), np.int8(-2))]
         same_bits(drawn[1], drawn[0])
         same_bits(drawn[2], drawn[0])
+
+
+def test_bounds_of_one_element_give_a_scalar_their_axes():
+    """As in JAX: flashbax draws from the strata of its replay buffers this way."""
+    key, low = random.key(0), jnp.array([2.0])
+    drawn = random.uniform(key, (), minval=low, maxval=low + 1)
+    assert drawn.shape == (1,) and drawn[0] == random.uniform(key, minval=2.0, maxval=3.0)
+    with pytest.raises(ValueError, match=r"broadcast to each other, and to the shape \(\) asked for"):
+        random.uniform(key, (), minval=jnp.zeros(2), maxval=1.0)

@@ -258,3 +258,9 @@ def test_warnings_of_spectra():
         signal.welch(jnp.ones(9), nperseg=20)
     with pytest.warns(UserWarning, match="csd: signals are complex, so spectra are two-sided"):
         signal.welch(jnp.ones(9) * 1j, nperseg=4)
+
+
+def test_numbers_of_points_are_rounded_down():
+    for made in (jnp.bartlett, jnp.hamming, lambda number: jnp.kaiser(number, 1.0)):
+        np.testing.assert_array_equal(made(3.7), made(3))
+        np.testing.assert_array_equal(made(jnp.array(3.0)), made(3))

@@ -267,3 +267,13 @@ def test_results_keep_axes_of_size_1():
     assert xpr.jit(lambda x: x, out_shardings=NamedSharding(mesh, P()))(x).sharding.spec == P()
     ref = xpr.new_ref(x)
     assert ref.sharding == ref[...].sharding == xpr.jit(lambda: ref[...])().sharding == x.sharding
+
+
+def test_shardings_over_axes_alone_are_on_the_devices_of_the_current_mesh():
+    doubled = xpr.jit(lambda x: 2 * x, out_shardings=NamedSharding(AbstractMesh((1,), ("x",)), P("x")))
+    with xpr.set_mesh(line()):
+        assert doubled(np.arange(4.0)).sharding == NamedSharding(line(), P("x"))
+        given = NamedSharding(xpr.sharding.get_abstract_mesh(), P("x"))
+        assert xpr.jit(lambda x: 2 * x, in_shardings=given)(jnp.arange(4.0)).tolist() == [0, 2, 4, 6]
+    with pytest.raises(xpr.errors.DeviceNotFound, match="can't run on AbstractMesh"):
+        doubled(np.arange(4.0))

@@ -127,3 +127,12 @@ def test_the_index_of_a_row_in_loops_and_branches():
 
     total, steps, either = xpr.vmap(f, axis_name="i")(jnp.arange(3.0))
     assert total.tolist() == [6, 10, 14] and steps.tolist() == [3, 4, 5] and either.tolist() == [0, 1, 7]
+
+
+def test_scalars_selected_by_a_vector():
+    """As in JAX, whose rule takes what its unmapped operation refuses; jaxmarl's environments rely on it."""
+    select = lambda x: lax.select(x <= 2, 1.0, -1.0)
+    assert xpr.vmap(select)(jnp.array([[1.0, 3.0], [4.0, 2.0]])).tolist() == [[1.0, -1.0], [-1.0, 1.0]]
+    assert xpr.vmap(select, in_axes=1, out_axes=1)(jnp.array([[1.0, 3.0, 2.0]])).tolist() == [[1.0, -1.0, 1.0]]
+    with pytest.raises(TypeError, match="the selector must be a scalar or have the cases' shape"):
+        select(jnp.ones(2))

@@ -341,3 +341,60 @@ def coordax():
 
     x = cx.wrap(jnp.arange(12.0).reshape(3, 4), "x", "y")
     return jax.jit(lambda x: cx.cmap(lambda v: v - v.mean())(x.untag("y")).tag("y"))(x).data
+
+
+def keras():
+    import os
+
+    os.environ.update(KERAS_BACKEND="jax", KERAS_HOME=tempfile.mkdtemp())
+    import keras
+
+    keras.utils.set_random_seed(0)
+    layers = keras.layers
+    model = keras.Sequential([layers.Dense(8, activation="relu"), layers.BatchNormalization(), layers.Dense(1)])
+    model.compile(optimizer="adam", loss="mean_squared_error")
+    x = np.linspace(-1, 1, 48, dtype=np.float32).reshape(16, 3)
+    losses = model.fit(x, x.sum(-1, keepdims=True), epochs=2, batch_size=8, shuffle=False, verbose=0).history["loss"]
+    return jnp.array(losses), model.predict(x, verbose=0)
+
+
+def autoray():
+    import autoray
+
+    x = jnp.arange(6.0).reshape(2, 3)
+    f = autoray.autojit(lambda x: autoray.do("einsum", "ij,kj->ik", autoray.do("tanh", x), x))
+    return autoray.do("linalg.svd", x)[1], autoray.do("stack", [x, x], axis=1), jax.jit(f)(x)
+
+
+def array_api_compat():
+    import array_api_compat
+
+    x = jnp.arange(6.0).reshape(2, 3)
+    xp = array_api_compat.array_namespace(x)
+    assert array_api_compat.is_jax_namespace(xp) and not array_api_compat.is_writeable_array(x)
+    return xp.linalg.vector_norm(x), xp.vecdot(x, x), xp.cumulative_sum(x, axis=1), xp.unique_values(x)
+
+
+def flashbax():
+    import flashbax
+
+    buffer = flashbax.make_prioritised_flat_buffer(
+        max_length=32, min_length=4, sample_batch_size=4, add_sequences=False, add_batch_size=2
+    )
+    state, add = buffer.init({"x": jnp.zeros(2)}), jax.jit(buffer.add)
+    for i in range(8):
+        state = add(state, {"x": jnp.full((2, 2), float(i))})
+    drawn = buffer.sample(state, jax.random.PRNGKey(0))
+    state = buffer.set_priorities(state, drawn.indices, drawn.probabilities + 0.1)
+    return drawn.experience.first, buffer.sample(state, jax.random.PRNGKey(1)).probabilities
+
+
+def funsor():
+    from collections import OrderedDict
+
+    import funsor
+
+    funsor.set_backend("jax")
+    x = funsor.Tensor(jnp.arange(6.0).reshape(2, 3), OrderedDict(i=funsor.Bint[2], j=funsor.Bint[3]))
+    total = x.reduce(funsor.ops.logaddexp, "j")
+    return total.data, (x + total)(i=1).data

@@ -7,6 +7,7 @@ name, and those below. A name is removed when no library uses it any more.
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.metadata
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,13 +19,15 @@ import numpy as np
 
 import xpr
 from xpr.api import jit as jit_module
+from xpr.api.vmappable import handlers
 from xpr.api_util import DebugInfo, infer_argnums_and_argnames
+from xpr.backend.array import Array
 from xpr.backend.devices import clients
 from xpr.backend.sharding import Sharding
 from xpr.control.callback.callback import effects_barrier
 from xpr.control.stop_gradient import stop_gradient_p
 from xpr.control.xla_call import xla_call_p
-from xpr.core import ShapedArray
+from xpr.core import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer, context
 from xpr.core.jaxpr import Atom
 from xpr.core.refs import AbstractRef, Ref
@@ -32,11 +35,14 @@ from xpr.core.source import excluded, is_internal
 from xpr.dtypes import INEXACT, complex_of
 from xpr.errors import TypePromotionError
 from xpr.extend import core as extend_core
+from xpr.extend.backend import get_backend
 from xpr.extend.core import valid_jaxtype
 from xpr.extend.core.traces import Trace
 from xpr.extend.source_info_util import register_exclusion
+from xpr.fingerprint.pure import seen_elsewhere
 from xpr.interpreters import xla
 from xpr.numpy import promotion
+from xpr.numpy.concrete import is_known
 from xpr.numpy.refs import new_ref
 from xpr.testing import check_grads
 from xpr.tree_nodes import open_tree, registered
@@ -87,6 +93,10 @@ class _NodeClasses(Mapping[type, Any]):
 
     def __len__(self) -> int:
         return len(registered) + len(self._of_python)
+
+
+def _array_namespace(self: Any, *, api_version: str | None = None) -> Any:
+    return importlib.import_module("jax.numpy")
 
 
 def _include_frame(frame: Any) -> bool:
@@ -151,15 +161,17 @@ OF_EXTEND_CORE = (
     "DropVar", "JaxprTypeError", "check_jaxpr", "concrete_or_error", "find_top_trace", "gensym",
     "get_opaque_trace_state", "jaxprs_in_params", "new_jaxpr_eqn", "no_effects",
 )  # fmt: skip
-# tensorflow-probability adds a type of its own; lineax, haiku, orbax and kfac-jax use the others
+# tensorflow-probability adds a type of its own, pennylane asks what is traced; lineax, haiku, orbax and kfac-jax use
+# the others
 public_core = SimpleNamespace(
     pytype_aval_mappings=xla.pytype_aval_mappings, AbstractValue=ShapedArray, Atom=Atom, valid_jaxtype=valid_jaxtype,
-    ensure_compile_time_eval=xpr.ensure_compile_time_eval, CallPrimitive=extend_core.CallPrimitive,
-    DebugInfo=DebugInfo, Effect=extend_core.Effect, Effects=frozenset, ParamDict=dict, Value=Any,
+    ensure_compile_time_eval=xpr.ensure_compile_time_eval, is_concrete=is_known,
+    CallPrimitive=extend_core.CallPrimitive, DebugInfo=DebugInfo, Effect=extend_core.Effect, Effects=frozenset,
+    ParamDict=dict, Value=Any,
     **{name: getattr(extend_core, name) for name in OF_EXTEND_CORE},
 )  # fmt: skip
-# e3nn-jax finds the arguments that it counts
-api = SimpleNamespace(_infer_argnums_and_argnames=infer_argnums_and_argnames)
+# e3nn-jax finds the arguments that it counts, pennylane dtypes of tangents
+api = SimpleNamespace(_infer_argnums_and_argnames=infer_argnums_and_argnames, _dtype=lambda x: aval_of(x).dtype)
 # flax.nnx checks whether a type is that of a mutable array
 state_types = SimpleNamespace(AbstractRef=AbstractRef)
 experimental = SimpleNamespace(MutableArray=Ref, mutable_array=new_ref)
@@ -174,8 +186,8 @@ literals = SimpleNamespace(
 )  # fmt: skip
 # chex wraps it in a check
 compiler = SimpleNamespace(backend_compile_and_load=_no_compile)
-# chex counts the devices of clients that exist
-xla_bridge = SimpleNamespace(_backends=clients)
+# chex counts the devices of clients that exist, keras' tests look at the default one
+xla_bridge = SimpleNamespace(_backends=clients, get_backend=get_backend)
 # equinox writes scalars of bfloat16
 scalar_types = SimpleNamespace(bfloat16=ml_dtypes.bfloat16, result_type=xpr.numpy.result_type)
 # chex tests functions so curved that differences must be taken with JAX's step
@@ -195,6 +207,10 @@ sharding_impls = SimpleNamespace(canonicalize_sharding=_sharding_with_axes)
 typing = SimpleNamespace(DType=np.dtype, DimSize=Any, Shape=Sequence[Any])
 # s2fft
 numpy_util = SimpleNamespace(promote_dtypes_complex=_promoted_to_complex)
+# esquilax, which jumanji is written with: in annotations
+ufuncs = SimpleNamespace(ufunc=xpr.numpy.ufunc)
+# jaxoplanet maps over types that map themselves
+batching = SimpleNamespace(is_vmappable=lambda x: type(x) in handlers)
 # jax-md: kernels for GPUs, beside functions that do the same without them
 pallas = SimpleNamespace(pallas_call=_no_kernels)
 config = SimpleNamespace(config=xpr.config)
@@ -230,6 +246,12 @@ MODULES: dict[str, list[Any]] = {
     "jax.experimental.checkify": ["xpr.checkify"],
     "jax.experimental.pallas": [pallas],
     "jax.experimental.pallas.triton": [],
+    # keras: kernels for TPUs, which it calls on those alone
+    "jax.experimental.pallas.ops": [],
+    "jax.experimental.pallas.ops.tpu": [],
+    "jax.experimental.pallas.ops.tpu.splash_attention": [],
+    "jax.experimental.pallas.ops.tpu.splash_attention.splash_attention_kernel": [],
+    "jax.experimental.pallas.ops.tpu.splash_attention.splash_attention_mask": [],
     "jax.test_util": [test_util, "xpr.testing"],
     "jax._src": [],
     "jax._src.ad_util": [ad_util, "xpr.interpreters.ad"],
@@ -248,12 +270,15 @@ MODULES: dict[str, list[Any]] = {
     "jax._src.lib.mlir.dialects.hlo": ["jaxlib.mlir.dialects.stablehlo"],
     "jax._src.interpreters": ["xpr.interpreters"],
     "jax._src.interpreters.ad": ["xpr.interpreters.ad"],
-    "jax._src.interpreters.batching": ["xpr.interpreters.batching"],
+    "jax._src.interpreters.batching": [batching, "xpr.interpreters.batching"],
     "jax._src.interpreters.mlir": ["xpr.interpreters.mlir"],
     "jax._src.interpreters.partial_eval": ["xpr.interpreters.partial_eval"],
     "jax._src.interpreters.pxla": ["xpr.interpreters.pxla"],
+    "jax._src.lax": ["xpr.lax"],
+    "jax._src.lax.control_flow": ["xpr.lax"],  # pytensor
     "jax._src.literals": [literals],
     "jax._src.numpy": [],
+    "jax._src.numpy.ufuncs": [ufuncs],
     "jax._src.numpy.util": [numpy_util],
     "jax._src.pjit": [pjit],
     "jax._src.public_test_util": [public_test_util],
@@ -271,10 +296,23 @@ MODULES: dict[str, list[Any]] = {
 }
 
 
+def _subclasses(of: type[Any]) -> Iterator[type]:
+    for each in of.__subclasses__():
+        yield each
+        yield from _subclasses(each)
+
+
 def adapt() -> None:
-    """What is otherwise in a process with the alias: numbers that lose precision, and the name of a type."""
+    """What is otherwise in a process with the alias: numbers that lose precision, and where types say that they are."""
     # JAX says nothing of arrays in 64 bits that become 32, and numpyro's and others' tests take warnings for errors
     promotion.warn_of_changed_values = _ignored
     # chex finds functions that `jit` has made by the text of their type
     jit_module.PjitFunction = jit_module.JitFunction  # type: ignore[attr-defined]
     jit_module.JitFunction.__qualname__ = "PjitFunction"
+    # autoray, and with it quimb and pennylane, knows the library of an array by the module of its class
+    modules: dict[type, str] = {Array: "jax", **dict.fromkeys(_subclasses(Tracer), "jax.core")}
+    for kind, module in modules.items():
+        seen_elsewhere[kind] = kind.__module__
+        kind.__module__ = module
+    # array-api-compat knows the namespace of an array by its name
+    Array.__array_namespace__ = Tracer.__array_namespace__ = _array_namespace  # type: ignore[attr-defined]

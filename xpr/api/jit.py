@@ -469,7 +469,9 @@ class JitFunction:
         """
         if self.device is not None and mesh_of(traced.jaxpr.jaxpr) is None:
             return None
-        requested_in, requested_out = self.requested_shardings(traced)
+        requested_in, requested_out = (
+            [_with_devices(each, device) for each in shardings] for shardings in self.requested_shardings(traced)
+        )
         program = traced.program
         if traced.refs is not None:
             leaves = [*leaves, *(x.held() for x in traced.refs.closed_over)]
@@ -559,6 +561,11 @@ class JitFunction:
         """Forgets the traced and compiled programs of this function, and recent ones that may be of the same text."""
         self.caches.clear()
         compiler.forget_recent()
+
+
+def _with_devices(sharding: NamedSharding | None, device: Any) -> NamedSharding | None:
+    """A requested sharding; one over axes without devices as one over those of the arguments or of `set_mesh`."""
+    return sharding if sharding is None else sharding.update(mesh=mesh_with_devices(sharding.mesh, device))
 
 
 def _default_mesh(device: Any) -> Any:

@@ -91,11 +91,20 @@ DUNDERS = frozenset(
 )
 
 
+# Modules of classes that a program sees under another module's name, as it sees those of arrays under the alias.
+seen_elsewhere: dict[type, str] = {}
+
+
 def is_library(value: Any) -> bool:
     """Whether a function or class is one of xpr's."""
     if type(value) is FunctionType:
         return is_internal(value.__code__.co_filename) and _module_of(value).partition(".")[0] == "xpr"
-    return isinstance(value, type) and value.__module__.partition(".")[0] == "xpr" and not _is_demo(value.__module__)
+    return isinstance(value, type) and (module := _home(value)).partition(".")[0] == "xpr" and not _is_demo(module)
+
+
+def _home(value: type) -> str:
+    """The module that a class stands in."""
+    return seen_elsewhere.get(value, value.__module__)
 
 
 def _is_demo(module: str) -> bool:
@@ -117,7 +126,7 @@ def library_name(value: Any) -> str | None:
         module = _module_of(value)
         known = is_internal(value.__code__.co_filename)
     else:
-        module = value.__module__ if isinstance(value, type) else type(value).__module__
+        module = _home(value if isinstance(value, type) else type(value))
         known = module.startswith("xpr.")
     if not known or not (is_pure_module(module) or module in _PURE_NAMES):
         return None
@@ -178,7 +187,7 @@ class Library:
         classes = {
             each
             for each in chain.from_iterable(map(dict.values, modules))
-            if type(each) is type and each.__module__.startswith("xpr")
+            if type(each) is type and _home(each).startswith("xpr")
         }
         self._spaces = [*modules, *map(vars, classes)]
         self._values = list(chain.from_iterable(map(_values, self._spaces)))
@@ -244,7 +253,7 @@ _indexed: list[int] = [0]  # how many modules there were then
 def _name_of(value: Any) -> str | None:
     """The name under which a module has a function, a class or an object of xpr; None where none has."""
     if isinstance(value, (FunctionType, type)):
-        of = _module_of(value) if isinstance(value, FunctionType) else value.__module__
+        of = _module_of(value) if isinstance(value, FunctionType) else _home(value)
         name = str(value.__qualname__)
         if of in sys.modules and vars(sys.modules[of]).get(name) is value:
             return f"{of}.{name}"

@@ -10,20 +10,24 @@ from xpr.primitives.shapes import one_axis
 _ALL_AXES = tuple(tuple(range(n)) for n in range(33))
 
 
+def listed_axes(axis: Any) -> Any:
+    """The axes in a sequence, or in a vector; a single axis as a tuple of it."""
+    is_vector = getattr(axis, "ndim", 0) > 0
+    return axis if is_vector or isinstance(axis, (tuple, list, range)) else (axis,)
+
+
 def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     """The axes that `axis` names, counted from the front: all for None, one for an integer, else those listed.
 
     Raises:
       ValueError: the array has no such axis, or an axis is named twice.
-      TypeError: `axis` is neither an integer nor a sequence of them.
+      TypeError: `axis` is neither an integer nor a sequence or a vector of them.
     """
     if axis is None:
         return _ALL_AXES[ndim]
     if type(axis) is int:
         return (one_axis(axis, ndim),)
-    if not isinstance(axis, (tuple, list, range)):
-        return (one_axis(axis, ndim),)
-    axes = tuple(one_axis(a, ndim) for a in axis)
+    axes = tuple(one_axis(a, ndim) for a in listed_axes(axis))
     if len(set(axes)) != len(axes):
         raise ArgumentError(f"duplicate value in 'axis': {tuple(axis)}; the array has {ndim} axes.")
     return axes

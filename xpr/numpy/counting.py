@@ -61,7 +61,7 @@ def bincount(
     x = convert(x, dtypes.int32 if aval.dtype.itemsize < 4 else aval.dtype)
     if length is None:
         value = concrete_value(x, "bincount", "Give length=, the length of the result.")
-        length = max(int(value.max(initial=-1)) + 1, minlength)
+        length = max(int(value.max()) + 1 if value.size else 0, minlength)
     if weights is None:
         ones = full(aval.shape, 1, dtypes.of_python(int))
         weights = constrain_to(ones, aval_of(ones).with_explicit(aval.explicit))

@@ -22,7 +22,7 @@ from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import array_in, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.dimensions.expressions import is_symbolic_dim, max_dim
-from xpr.numpy.axes import reduced_axes
+from xpr.numpy.axes import listed_axes, reduced_axes
 from xpr.numpy.concrete import concrete_value, is_known
 from xpr.numpy.creation import zeros
 from xpr.numpy.division import remainder
@@ -189,7 +189,7 @@ def roll(a: Any, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
     a = asarray_like(a)
     if axis is None:
         return reshape(roll(ravel(a), shift, 0), a.aval.shape)
-    axes = [one_axis(i, a.aval.ndim) for i in (axis if isinstance(axis, (tuple, list, range)) else (axis,))]
+    axes = [one_axis(i, a.aval.ndim) for i in listed_axes(axis)]
     shifts = _shifts(shift, len(axes))
     if len(axes) == 1:
         axes = axes * len(shifts)

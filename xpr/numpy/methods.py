@@ -49,6 +49,7 @@ from xpr.primitives.slicing import slice_in_dim
 # -- Operators
 
 _NUMBERS = frozenset({bool, int, float, complex, Array})
+_OPERANDS = (Tracer, np.ndarray, np.generic, int, float, complex)  # with what is derived from them, such as IntEnum
 _COLLECTIONS = frozenset({list, tuple, dict, set, frozenset})
 
 
@@ -66,7 +67,7 @@ def _operator(name: str, fun: Callable[[Any, Any], Any], is_reflected: bool = Fa
     """
 
     def method(self: Any, other: Any) -> Any:
-        if type(other) in _NUMBERS or isinstance(other, (Tracer, np.ndarray, np.generic)):
+        if type(other) in _NUMBERS or isinstance(other, _OPERANDS):
             return fun(self, other)
         if hasattr(other, "__jax_array__"):
             return fun(self, other)

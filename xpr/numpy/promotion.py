@@ -218,7 +218,8 @@ def as_operand(x: Any) -> Any:
     if wrapped is not None:
         return wrapped()
     aval_of(x)
-    return x
+    kinds: tuple[Any, ...] = (int, float, complex)
+    return next((kind(x) for kind in kinds if isinstance(x, kind)), x)  # of a derived class, such as IntEnum
 
 
 def asarray_like(x: Any) -> Any:

@@ -12,7 +12,7 @@ from xpr import dtypes
 from xpr.backend.array import Array
 from xpr.core.avals import array_in, aval_of
 from xpr.dimensions.expressions import is_symbolic_dim
-from xpr.numpy.axes import reduced_axes
+from xpr.numpy.axes import listed_axes, reduced_axes
 from xpr.numpy.creation import copied, to_device
 from xpr.numpy.promotion import asarray_like, convert, requested_dtype
 from xpr.primitives import elementwise as e
@@ -184,7 +184,7 @@ def expand_dims(a: Any, axis: int | Sequence[int]) -> Any:
     (1, 3, 1)
     """
     a = asarray_like(a)
-    count = 1 if not isinstance(axis, (tuple, list, range)) else len(axis)
+    count = len(listed_axes(axis))
     axes = reduced_axes(axis, a.aval.ndim + count)
     return shapes.expand_dims(a, axes) if axes else a
 

@@ -31,8 +31,8 @@ __all__ = [
 ]  # fmt: skip
 
 
-class ScalarType:
-    """A dtype that makes arrays when called.
+class ScalarType(type):
+    """The class of `jnp.float32` and the others: dtypes that make arrays when called.
 
     >>> import xpr.numpy as jnp
     >>> jnp.float32(3)
@@ -41,17 +41,16 @@ class ScalarType:
     True
     """
 
-    __slots__ = ("__name__", "dtype")
     dtype: np.dtype
-
-    def __init__(self, dtype: Any):
-        self.dtype = np.dtype(dtype)
-        self.__name__ = self.dtype.name
 
     @property
     def type(self) -> type:
         """NumPy's scalar type."""
         return self.dtype.type
+
+    @property
+    def __numpy_dtype__(self) -> np.dtype:  # NumPy's name for it, from 2.4
+        return self.dtype
 
     def __call__(self, x: Any = 0) -> Any:
         return asarray(x, self.dtype)
@@ -71,24 +70,27 @@ class ScalarType:
         """Whether it is a NumPy scalar of this dtype; arrays are not."""
         return isinstance(instance, self.dtype.type)
 
-    def __reduce__(self) -> Any:
-        return ScalarType, (self.dtype,)
+
+def _scalar_type(of: Any) -> ScalarType:
+    dtype = np.dtype(of)
+    about = f"The dtype {dtype.name}; called with anything array-like, it makes an array of that dtype."
+    return ScalarType(dtype.name, (), {"dtype": dtype, "__doc__": about})
 
 
 # -- The dtypes
 
-bool_ = ScalarType(np.bool_)
-int2, int4, uint2, uint4 = map(ScalarType, (ml_dtypes.int2, ml_dtypes.int4, ml_dtypes.uint2, ml_dtypes.uint4))
-int8, int16, int32, int64 = map(ScalarType, ("int8", "int16", "int32", "int64"))
-uint8, uint16, uint32, uint64 = map(ScalarType, ("uint8", "uint16", "uint32", "uint64"))
-float16, bfloat16, float32, float64 = map(ScalarType, ("float16", ml_dtypes.bfloat16, "float32", "float64"))
-float8_e4m3fn, float8_e4m3fnuz = map(ScalarType, (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz))
-float8_e5m2, float8_e5m2fnuz = map(ScalarType, (ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz))
-float8_e4m3b11fnuz, float8_e8m0fnu = map(ScalarType, (ml_dtypes.float8_e4m3b11fnuz, ml_dtypes.float8_e8m0fnu))
-float8_e3m4, float8_e4m3 = ScalarType(ml_dtypes.float8_e3m4), ScalarType(ml_dtypes.float8_e4m3)
-float4_e2m1fn = ScalarType(ml_dtypes.float4_e2m1fn)
-float6_e2m3fn, float6_e3m2fn = ScalarType(ml_dtypes.float6_e2m3fn), ScalarType(ml_dtypes.float6_e3m2fn)
-complex64, complex128 = map(ScalarType, ("complex64", "complex128"))
+bool_ = _scalar_type(np.bool_)
+int2, int4, uint2, uint4 = map(_scalar_type, (ml_dtypes.int2, ml_dtypes.int4, ml_dtypes.uint2, ml_dtypes.uint4))
+int8, int16, int32, int64 = map(_scalar_type, ("int8", "int16", "int32", "int64"))
+uint8, uint16, uint32, uint64 = map(_scalar_type, ("uint8", "uint16", "uint32", "uint64"))
+float16, bfloat16, float32, float64 = map(_scalar_type, ("float16", ml_dtypes.bfloat16, "float32", "float64"))
+float8_e4m3fn, float8_e4m3fnuz = map(_scalar_type, (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz))
+float8_e5m2, float8_e5m2fnuz = map(_scalar_type, (ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz))
+float8_e4m3b11fnuz, float8_e8m0fnu = map(_scalar_type, (ml_dtypes.float8_e4m3b11fnuz, ml_dtypes.float8_e8m0fnu))
+float8_e3m4, float8_e4m3 = _scalar_type(ml_dtypes.float8_e3m4), _scalar_type(ml_dtypes.float8_e4m3)
+float4_e2m1fn = _scalar_type(ml_dtypes.float4_e2m1fn)
+float6_e2m3fn, float6_e3m2fn = _scalar_type(ml_dtypes.float6_e2m3fn), _scalar_type(ml_dtypes.float6_e3m2fn)
+complex64, complex128 = map(_scalar_type, ("complex64", "complex128"))
 single, double, csingle, cdouble = float32, float64, complex64, complex128
 int_, uint, float_, complex_ = int64, uint64, float64, complex128
 
@@ -113,7 +115,7 @@ newaxis = None
 
 def _typed(x: Any) -> tuple[np.dtype, bool]:
     """The dtype of a dtype, its name, a Python type, an array or a number; and whether it is weak."""
-    if x is None or isinstance(x, (str, type, np.dtype, ScalarType, dtypes.KeyType)):
+    if x is None or isinstance(x, (str, type, np.dtype, dtypes.KeyType)):
         return dtypes.type_of(x)
     aval = aval_of(x)
     return aval.dtype, aval.weak_type

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -19,7 +18,7 @@ __all__ = ["bartlett", "blackman", "hamming", "hanning", "i0", "kaiser"]
 
 def _window(function: Callable[[int], np.ndarray], M: int) -> Any:
     """A window computed on the host by NumPy, as it depends on static arguments only."""
-    return creation.asarray(function(operator.index(M)).astype(dtypes.of_python(float)))
+    return creation.asarray(function(int(M)).astype(dtypes.of_python(float)))
 
 
 def hamming(M: int) -> Any:
@@ -76,7 +75,7 @@ def kaiser(M: int, beta: Any) -> Any:
     >>> jnp.kaiser(3, 0.0)
     Array([1., 1., 1.], dtype=float32)
     """
-    M = operator.index(M)
+    M = int(M)
     dtype = dtypes.of_python(float)
     if M <= 1:
         return creation.ones(max(M, 0), dtype)

@@ -117,6 +117,9 @@ def _select_transpose(cts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
 
 def _select_batch(size: int, values: Sequence[Any], dims: Sequence[int | None]) -> Any:
     which, *cases = values
+    if dims[0] is not None and all(aval_of(x).ndim == 0 for x in cases):  # JAX takes them also for `which` with axes
+        shape = aval_of(which).shape
+        return [select_n_p.bind(which, *(broadcast_in_dim(x, shape, ()) for x in cases))], [dims[0]]
     if dims[0] is None and aval_of(which).ndim == 0:
         return [select_n_p.bind(which, *(mapped_to(x, d, size) for x, d in zip(cases, dims[1:])))], [0]
     rows = [mapped_to(x, d, size) for x, d in zip(cases, dims[1:])]

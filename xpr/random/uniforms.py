@@ -76,7 +76,8 @@ def uniform(
 
     Args:
       key: a key.
-      shape: the shape of the result, to which the bounds broadcast.
+      shape: the shape of the result, to which the bounds broadcast; where it is (), bounds of one element may have
+        axes, which the result then has, too.
       dtype: a float dtype.
       minval: the lower bound, which is included.
       maxval: the upper bound, which is excluded.
@@ -97,7 +98,9 @@ def uniform(
     if type(minval) in (int, float) and type(maxval) in (int, float) and minval == 0 and maxval == 1:
         return sharded(_unit(key, shape=shape, dtype=dtype), out_sharding, "uniform")
     low, high = parameter(minval, dtype), parameter(maxval, dtype)
-    shape_for("uniform", shape, minval=low, maxval=high)
+    if shape == () and aval_of(low).size == aval_of(high).size == 1:
+        shape = None  # as in JAX, bounds of one element give their axes to a scalar
+    shape = shape_for("uniform", shape, minval=low, maxval=high)
     return sharded(_uniform(key, low, high, shape=shape, dtype=dtype), out_sharding, "uniform")
 
 

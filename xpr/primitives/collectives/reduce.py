@@ -446,7 +446,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
 
     Args:
       x: a pytree of arrays.
-      axis_name: the name of a mapped axis, or several.
+      axis_name: the name of a mapped axis, or a tuple of several; of none, the value stays as it is.
       to: "varying"; "unreduced", of what varies; or "reduced", of what is the same on all devices.
 
     Returns:
@@ -477,8 +477,8 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
     if settings.remove_size_one_mesh_axis_from_type and settings.mesh is not None:
         names = axis_name if type(axis_name) is tuple else (axis_name,)
         axis_name = tuple([name for name in names if settings.mesh.shape.get(name) != 1])
-        if not axis_name:
-            return x
+    if axis_name == ():
+        return x
     if not context.axes:
         raise ValueError(
             f"pcast: pvary should be called under jax.shard_map, where {axis_name!r} is an axis of the mesh, and "
