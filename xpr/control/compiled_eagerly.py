@@ -30,7 +30,8 @@ from xpr.passes.inline import inline_calls
 from xpr.transforms.stage import stage
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_FLOATS = float, complex, np.inexact
+_FLOATS = frozenset({float, complex, *[kind for kind in np.sctypeDict.values() if issubclass(kind, np.inexact)]})
+_NUMBERS = _FLOATS | {int}
 _OPERAND = object()  # stands in a key for an argument that is an operand
 
 
@@ -102,7 +103,7 @@ class _Programs:
 
         Beside arrays of integers a Python integer is static: it may not fit, which only its value tells.
         """
-        numbers = _FLOATS if integers else (*_FLOATS, int)
+        numbers = _FLOATS if integers else _NUMBERS
         found = _Arguments([], [], [], [])
         for i, x in enumerate(values):
             kind = type(x)
@@ -110,7 +111,7 @@ class _Programs:
                 found.avals.append(x.aval)
             elif kind is np.ndarray and x.dtype != object:
                 found.avals.append(aval_of(x))
-            elif kind is not bool and isinstance(x, numbers) and self.name(i, n, kwargs) not in self.static:
+            elif kind in numbers and self.name(i, n, kwargs) not in self.static:
                 found.avals.append(aval_of(x))
             elif _is_static(x):
                 found.static.append(cache_key(x))
