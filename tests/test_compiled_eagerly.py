@@ -125,6 +125,9 @@ def test_floats_are_operands_and_integers_beside_floats():
     assert len(types) == 2 + 3  # float and int as the bound; each of 2, 3 and 4
     with pytest.raises(OverflowError, match="300"):
         jnp.clip(small, 0, 300)
+    np.testing.assert_array_equal(jnp.clip(x, -(2**40), 2**40), x)
+    with pytest.raises(TypeError):
+        jnp.hypot(x, np.array(["a"] * 12))
 
 
 def test_what_is_no_array_and_may_change_is_read_at_each_call():

@@ -31,11 +31,10 @@ from xpr.transforms.stage import stage
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _FLOATS = frozenset({float, complex, *[kind for kind in np.sctypeDict.values() if issubclass(kind, np.inexact)]})
-_NUMBERS = _FLOATS | {int}
-_OPERAND = object()  # stands in a key for an argument that is an operand
-
-
+_NO_NUMBERS = "OSUMm"  # kinds of NumPy's dtypes
+_INT32 = range(-(2**31), 2**31)
 _STATIC = bool, int, float, complex, str, type, Enum, np.generic, np.dtype, type(None)
+_OPERAND = object()  # stands in a key for an argument that is an operand
 
 
 class _Program(NamedTuple):
@@ -103,15 +102,16 @@ class _Programs:
 
         Beside arrays of integers a Python integer is static: it may not fit, which only its value tells.
         """
-        numbers = _FLOATS if integers else _NUMBERS
         found = _Arguments([], [], [], [])
         for i, x in enumerate(values):
             kind = type(x)
             if kind is Array:
                 found.avals.append(x.aval)
-            elif kind is np.ndarray and x.dtype != object:
+            elif kind is np.ndarray and x.dtype.kind not in _NO_NUMBERS:
                 found.avals.append(aval_of(x))
-            elif kind in numbers and self.name(i, n, kwargs) not in self.static:
+            elif (kind in _FLOATS or (kind is int and not integers and x in _INT32)) and self.name(
+                i, n, kwargs
+            ) not in self.static:
                 found.avals.append(aval_of(x))
             elif _is_static(x):
                 found.static.append(cache_key(x))
