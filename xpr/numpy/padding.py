@@ -134,7 +134,7 @@ def _constant(array: Any, widths: list[tuple[int, int]], values: Any) -> Any:
 
 def _pad_constant(array: Any, widths: list[tuple[int, int]], value: Any) -> Any:
     fill = convert(as_operand(value), array.aval.dtype, array.aval.weak_type)
-    return slicing.pad(array, fill, [(low, high, 0) for low, high in widths])
+    return slicing.pad_with(array, fill, tuple([(low, high, 0) for low, high in widths]))
 
 
 def _indexed(array: Any, axis: int, width: tuple[int, int], mode: str, reflect_type: str = "even") -> Any:

@@ -34,6 +34,7 @@ def alias(function: _F, name: str) -> _F:
     same: Any = FunctionType(*parts)
     functools.update_wrapper(same, function)
     del same.__wrapped__
+    same.__dict__.update(function.__dict__)  # where that is decorated, what it wraps
     same.__name__ = same.__qualname__ = name
     same.__kwdefaults__ = function.__kwdefaults__
     same.__doc__ = f"Alias of `{function.__name__}`: {function.__doc__}"

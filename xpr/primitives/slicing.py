@@ -425,6 +425,11 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
         raise ValueError(f"pad: interior padding in padding_config must be nonnegative, and it is {config}.")
     if type(padding_value) in (bool, int, float, complex):
         padding_value = np.asarray(padding_value, aval_of(operand).dtype)[()]
+    return pad_with(operand, padding_value, config)
+
+
+def pad_with(operand: Any, padding_value: Any, config: tuple[tuple[int, int, int], ...]) -> Any:
+    """`pad` with a value of the operand's type."""
     aval = aval_of(operand)
     if aval.plain is not aval and (isinstance(padding_value, Tracer) or np.any(padding_value)):
         refuse_unreduced(aval, "pad", "a padding other than 0 would be added once by each device")
