@@ -428,7 +428,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     return pad_with(operand, padding_value, config)
 
 
-def pad_with(operand: Any, padding_value: Any, config: tuple[tuple[int, int, int], ...]) -> Any:
+def pad_with(operand: Any, padding_value: Any, config: tuple[tuple[Any, ...], ...]) -> Any:
     """`pad` with a value of the operand's type."""
     aval = aval_of(operand)
     if aval.plain is not aval and (isinstance(padding_value, Tracer) or np.any(padding_value)):
