@@ -216,34 +216,44 @@ def runs_on_host(
 
 
 class HostProgram:
-    """A jaxpr in NumPy, whose operations would run there if each was evaluated eagerly."""
+    """A jaxpr in NumPy, whose operations would run there if each was evaluated eagerly.
 
-    __slots__ = ("_blank", "_outs", "_steps", "out_avals")
+    What does not depend on the operands is computed once.
+    """
+
+    __slots__ = ("_known", "_outs", "_steps", "out_avals")
 
     def __init__(self, jaxpr: Jaxpr) -> None:
+        self._known: list[Any] = [None] * len(jaxpr.invars)  # the values of literals, and None for variables
+        self._steps: list[tuple[Any, list[int], dict[str, Any], list[int]]] = []
         positions = {v: i for i, v in enumerate(jaxpr.invars)}
-        self._blank: list[Any] = [None] * len(positions)  # the values of all variables and literals
 
         def position(atom: Any) -> int:
-            if type(atom) is Literal or atom not in positions:
-                self._blank.append(np.asarray(atom.val, atom.aval.dtype) if type(atom) is Literal else None)
-                if type(atom) is Literal:
-                    return len(self._blank) - 1
-                positions[atom] = len(self._blank) - 1
-            return positions[atom]
+            if type(atom) is not Literal:
+                return positions[atom]
+            return self._add(np.asarray(atom.val, atom.aval.dtype))
 
-        self._steps = [
-            (eqn.primitive.reference, list(map(position, eqn.invars)), eqn.params, list(map(position, eqn.outvars)))
-            for eqn in jaxpr.eqns
-        ]
+        for eqn in jaxpr.eqns:
+            operands, reference = list(map(position, eqn.invars)), eqn.primitive.reference
+            values = [self._known[i] for i in operands]
+            is_constant = not any(value is None for value in values)
+            outs = _without_warnings.run(reference, values, **eqn.params) if is_constant else [None] * len(eqn.outvars)
+            results = list(map(self._add, outs))
+            positions.update(zip(eqn.outvars, results))
+            if not is_constant:
+                self._steps.append((reference, operands, eqn.params, results))
         self._outs, self.out_avals = list(map(position, jaxpr.outvars)), jaxpr.out_avals
+
+    def _add(self, value: Any) -> int:
+        self._known.append(value)
+        return len(self._known) - 1
 
     def run(self, values: Sequence[Any]) -> list[Array]:
         """The results for operands in NumPy."""
         return list(map(Array, self.out_avals, _without_warnings.run(self._evaluate, values)))
 
     def _evaluate(self, values: Sequence[Any]) -> list[Any]:
-        known = [*values, *self._blank[len(values) :]]
+        known = [*values, *self._known[len(values) :]]
         for reference, operands, params, results in self._steps:
             for i, value in zip(results, reference([known[i] for i in operands], **params)):
                 known[i] = value

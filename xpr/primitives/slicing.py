@@ -71,6 +71,8 @@ def _select_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
 
 def _select_reference(values: Sequence[Any]) -> list[Any]:
     which, *cases = values
+    if len(cases) == 2 and np.asarray(which).dtype == bool:
+        return [np.where(which, cases[1], cases[0])]
     chosen = np.asarray(cases[0])
     for index, case in enumerate(cases[1:], 1):
         chosen = np.where(np.asarray(which).astype(np.int32) >= index, case, chosen)
