@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import re
 from collections.abc import Callable
@@ -13,30 +14,31 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.helpers import close, lowered
-from tests.peer import agree
+from tests.peer import JAX, agree, beside_jax
 from xpr import lax
 from xpr.primitives.windows.convolution import conv_general_dilated_p
 
 SEEDS = range(8)
 
 
-def check_transformations(
-    ours: Callable[..., Any], theirs: Callable[..., Any], arrays: list[np.ndarray], jax: Any
-) -> None:
-    """Values, jvp, vjp and vmap over some axes, against jax."""
+def check_transformations(name: str, function: Callable[..., Any], arrays: list[np.ndarray]) -> None:
+    """Values, jvp, vjp and vmap over some axes of `function(library, *arrays)`, which has the name, beside jax."""
+    ours = transformed(xpr, function, arrays)
+    named = {str(i): x for i, x in enumerate(arrays)}
+    beside_jax(name, named, lambda: transformed(JAX, function, arrays), lambda theirs: close(ours, theirs))
+
+
+def transformed(library: Any, function: Callable[..., Any], arrays: list[np.ndarray]) -> list[Any]:
+    f = functools.partial(function, library)
     rng = np.random.default_rng(1)
     tangents = tuple(rng.normal(size=x.shape).astype(x.dtype) for x in arrays)
-    out = theirs(*arrays)
-    close(ours(*arrays), out)
+    out, tangent = library.jvp(f, tuple(arrays), tangents)
     ct = rng.normal(size=out.shape).astype(out.dtype)
-    primals = tuple(arrays)
-    for mine, other in zip(xpr.jvp(ours, primals, tangents), jax.jvp(theirs, primals, tangents), strict=True):
-        close(mine, other)
-    for mine, other in zip(xpr.vjp(ours, *arrays)[1](ct), jax.vjp(theirs, *arrays)[1](ct), strict=True):
-        close(mine, other)
+    results = [f(*arrays), out, tangent, *library.vjp(f, *arrays)[1](ct)]
     for choice in ([0] * len(arrays), [-1] + [None] * (len(arrays) - 1), [None] * (len(arrays) - 1) + [1]):
         stacked = [x if d is None else np.stack([x, 2 * x, x - 1], d) for x, d in zip(arrays, choice)]
-        close(xpr.vmap(ours, tuple(choice))(*stacked), jax.vmap(theirs, tuple(choice))(*stacked))
+        results.append(library.vmap(f, tuple(choice))(*stacked))
+    return results
 
 
 # -- Convolutions
@@ -70,14 +72,9 @@ def random_convolution(seed: int) -> tuple[list[np.ndarray], dict[str, Any]]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_convolution_as_jax(seed: int) -> None:
-    jax = pytest.importorskip("jax")
     operands, arguments = random_convolution(seed)
-    check_transformations(
-        lambda x, y: lax.conv_general_dilated(x, y, **arguments),
-        lambda x, y: jax.lax.conv_general_dilated(x, y, **arguments),
-        operands,
-        jax,
-    )
+    convolution = lambda library, x, y: library.lax.conv_general_dilated(x, y, **arguments)
+    check_transformations(f"conv_general_dilated {arguments}", convolution, operands)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "complex64", "float16"])
@@ -205,14 +202,9 @@ def random_window(seed: int) -> tuple[np.ndarray, dict[str, Any]]:
 @pytest.mark.parametrize("name, start", [("add", 0.0), ("max", -np.inf), ("min", np.inf)])
 @pytest.mark.parametrize("seed", range(4))
 def test_pooling_as_jax(seed: int, name: str, start: float) -> None:
-    jax = pytest.importorskip("jax")
     x, arguments = random_window(seed)
-    check_transformations(
-        lambda x: lax.reduce_window(x, start, getattr(lax, name), **arguments),
-        lambda x: jax.lax.reduce_window(x, start, getattr(jax.lax, name), **arguments),
-        [x],
-        jax,
-    )
+    pooling = lambda library, x: library.lax.reduce_window(x, start, getattr(library.lax, name), **arguments)
+    check_transformations(f"reduce_window {name} {arguments}", pooling, [x])
 
 
 @pytest.mark.parametrize("name, start", [("add", 0.0), ("max", -np.inf)])

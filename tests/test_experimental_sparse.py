@@ -9,7 +9,8 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.peer import JAX, needs_jax
+from tests import helpers
+from tests.peer import JAX, beside_jax, needs_jax
 from xpr import lax
 from xpr.experimental import sparse
 from xpr.testing import check_grads
@@ -397,49 +398,53 @@ class TestLinearAlgebra:
             np.testing.assert_allclose(matrix @ np.asarray(vectors), theta * vectors, atol=1e-2)
 
 
-@needs_jax
+def of(library, sparse, code):
+    """How a sparse array prints, without its elements, and its arrays."""
+    result = eval(code, {"sp": sparse, "x": library.numpy.asarray(some(2, 3, 4))})
+    return [repr(result).split("Array")[0], *library.tree.leaves(result)]
+
+
 class TestAsInJax:
     """Data, indices and layouts are jax's."""
 
     @pytest.mark.parametrize(
         "code",
         [
-            lambda sp, x: sp.BCOO.fromdense(x),
-            lambda sp, x: sp.BCOO.fromdense(x, nse=20, n_batch=1),
-            lambda sp, x: sp.BCOO.fromdense(x, n_dense=1, index_dtype="uint8"),
-            lambda sp, x: sp.BCSR.fromdense(x[0], nse=9),
-            lambda sp, x: sp.CSR.fromdense(x[0]),
-            lambda sp, x: sp.CSC.fromdense(x[0]),
-            lambda sp, x: sp.COO.fromdense(x[0]),
-            lambda sp, x: sp.eye(4, 5, k=1),
-            lambda sp, x: sp.eye(4, n_batch=1),
-            lambda sp, x: sp.empty((2, 3), nse=2),
-            lambda sp, x: sp.BCOO.fromdense(x).T,
-            lambda sp, x: sp.BCOO.fromdense(x, n_batch=2).update_layout(n_batch=0),
-            lambda sp, x: sp.BCOO.fromdense(x, n_dense=1).update_layout(n_dense=0),
-            lambda sp, x: sp.BCOO.fromdense(x).sum(1).sum_duplicates(),
-            lambda sp, x: sp.BCOO.fromdense(x).sum(),
-            lambda sp, x: sp.bcoo_rev(sp.BCOO.fromdense(x), (0,)),
-            lambda sp, x: sp.bcoo_concatenate([sp.BCOO.fromdense(x)] * 2, dimension=1),
-            lambda sp, x: sp.bcoo_broadcast_in_dim(
-                sp.BCOO.fromdense(x), shape=(5, 2, 3, 4), broadcast_dimensions=(1, 2, 3)
-            ),
-            lambda sp, x: sp.BCOO.fromdense(x) * 2,
-            lambda sp, x: sp.BCOO.fromdense(x) @ x[0].T,
-            lambda sp, x: sp.BCOO.fromdense(x[0]) * x[0, 0],
-            lambda sp, x: (sp.BCOO.fromdense(x[0]) @ sp.BCOO.fromdense(x[1]).T).todense(),
-            lambda sp, x: sp.grad(lambda m: (m @ x[0, 0]).sum())(sp.BCOO.fromdense(x)),
+            "sp.BCOO.fromdense(x)",
+            "sp.BCOO.fromdense(x, nse=20, n_batch=1)",
+            'sp.BCOO.fromdense(x, n_dense=1, index_dtype="uint8")',
+            "sp.BCSR.fromdense(x[0], nse=9)",
+            "sp.CSR.fromdense(x[0])",
+            "sp.CSC.fromdense(x[0])",
+            "sp.COO.fromdense(x[0])",
+            "sp.eye(4, 5, k=1)",
+            "sp.eye(4, n_batch=1)",
+            "sp.empty((2, 3), nse=2)",
+            "sp.BCOO.fromdense(x).T",
+            "sp.BCOO.fromdense(x, n_batch=2).update_layout(n_batch=0)",
+            "sp.BCOO.fromdense(x, n_dense=1).update_layout(n_dense=0)",
+            "sp.BCOO.fromdense(x).sum(1).sum_duplicates()",
+            "sp.BCOO.fromdense(x).sum()",
+            "sp.bcoo_rev(sp.BCOO.fromdense(x), (0,))",
+            "sp.bcoo_concatenate([sp.BCOO.fromdense(x)] * 2, dimension=1)",
+            "sp.bcoo_broadcast_in_dim(sp.BCOO.fromdense(x), shape=(5, 2, 3, 4), broadcast_dimensions=(1, 2, 3))",
+            "sp.BCOO.fromdense(x) * 2",
+            "sp.BCOO.fromdense(x) @ x[0].T",
+            "sp.BCOO.fromdense(x[0]) * x[0, 0]",
+            "(sp.BCOO.fromdense(x[0]) @ sp.BCOO.fromdense(x[1]).T).todense()",
+            "sp.grad(lambda m: (m @ x[0, 0]).sum())(sp.BCOO.fromdense(x))",
         ],
     )
     def test_results(self, code):
-        theirs = importlib.import_module("jax.experimental.sparse")
-        ours = code(sparse, jnp.asarray(some(2, 3, 4)))
-        expected = code(theirs, JAX.numpy.asarray(some(2, 3, 4)))
-        assert repr(ours).split("Array")[0] == repr(expected).split("Array")[0]
-        for x, y in zip(xpr.tree.leaves(ours), JAX.tree.leaves(expected), strict=True):
-            assert x.dtype == np.asarray(y).dtype
-            close(x, y)
+        ours = of(xpr, sparse, code)
 
+        def compare(theirs):
+            assert ours[0] == theirs[0]
+            helpers.close(ours[1:], theirs[1:])
+
+        beside_jax(code, {}, lambda: of(JAX, importlib.import_module("jax.experimental.sparse"), code), compare)
+
+    @needs_jax
     def test_random(self):
         theirs = importlib.import_module("jax.experimental.sparse")
         arguments = {"dtype": "float32", "nse": 3, "n_batch": 1, "sorted_indices": True, "indices_dtype": "int16"}

@@ -7,6 +7,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests import peer
 from xpr import image
 from xpr.testing import check_grads
 
@@ -14,11 +15,15 @@ X = np.random.default_rng(0).normal(size=(2, 7, 6, 3)).astype(np.float32)
 METHODS = ("nearest", "linear", "cubic", "lanczos3", "lanczos5")
 
 
-def agree(name, *args, **options):
-    ours = getattr(image, name)(*args, **options)
-    theirs = getattr(pytest.importorskip("jax.image"), name)(*args, **options)
-    assert ours.dtype == theirs.dtype
-    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+def agree(name, x, *args, **options):
+    ours = getattr(image, name)(x, *args, **options)
+
+    def compare(theirs):
+        assert ours.dtype == theirs[0].dtype
+        np.testing.assert_allclose(ours, theirs[0], rtol=1e-5, atol=1e-5)
+
+    ask = lambda: [getattr(peer.JAX.image, name)(x, *args, **options)]
+    peer.beside_jax(f"{name}{(*args, options)}", {"x": x}, ask, compare)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -80,9 +85,11 @@ def test_sizes_are_integers():
 @pytest.mark.parametrize("shape", [(3, 4), (9, 11), (5, 2)])
 @pytest.mark.parametrize("method", [image.ResizeMethod.AREA, image.ResizeMethod.CUBIC_PYTORCH])
 def test_means_over_areas_and_kernels_of_pytorch(method, shape, antialias):
-    theirs = pytest.importorskip("jax.image")
-    expected = theirs.resize(X[0, :, :, 0], shape, theirs.ResizeMethod[method.name], antialias=antialias)
-    np.testing.assert_allclose(image.resize(X[0, :, :, 0], shape, method, antialias=antialias), expected, atol=1e-5)
+    x = X[0, :, :, 0]
+    ours = image.resize(x, shape, method, antialias=antialias)
+    ask = lambda: [peer.JAX.image.resize(x, shape, peer.JAX.image.ResizeMethod[method.name], antialias=antialias)]
+    compare = lambda theirs: np.testing.assert_allclose(ours, theirs[0], atol=1e-5)
+    peer.beside_jax(f"{method.name}{shape} {antialias}", {"x": x}, ask, compare)
 
 
 def test_images_without_elements():

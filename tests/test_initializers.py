@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import xpr
-from tests.peer import JAX, needs_jax
+from tests.peer import JAX, beside_jax, compare, needs_jax
 from xpr import nn
 
 CALLS = """
@@ -47,14 +47,12 @@ def of(library, call):
     return eval(call, {name: getattr(library.nn.initializers, name) for name in dir(library.nn.initializers)})
 
 
-@needs_jax
 @pytest.mark.parametrize("call", CALLS)
 def test_draws_what_the_peer_draws(call):
-    shape = (3, 4, 5)
-    have, want = of(xpr, call)(xpr.random.key(7), shape), of(JAX, call)(JAX.random.key(7), shape)
-    assert (have.dtype, have.shape, have.weak_type) == (want.dtype, want.shape, want.weak_type)
-    tolerance = 2e-3 if have.dtype == np.float16 else 2e-6
-    np.testing.assert_allclose(np.asarray(have), np.asarray(want), rtol=tolerance, atol=tolerance)
+    drawn = lambda library: [of(library, call)(library.random.key(7), (3, 4, 5))]
+    ours = drawn(xpr)
+    tolerance = 2e-3 if ours[0].dtype == np.float16 else 2e-6
+    beside_jax(call, {}, lambda: drawn(JAX), lambda theirs: compare(call, ours, theirs, tolerance))
 
 
 @pytest.mark.parametrize("distribution", ["truncated_normal", "normal", "uniform"])

@@ -1,12 +1,14 @@
 """Typed keys as operands of functions that move whole entries: values and shapes are jax's where it is installed."""
 
 import importlib
+import json
 
 import numpy as np
 import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests import peer
 from xpr import lax, random
 
 CALLS = """
@@ -198,9 +200,12 @@ def described(lib, x):
 
 @pytest.mark.parametrize("call", CALLS.strip().splitlines())
 def test_beside_jax(call):
-    ours = described(xpr, eval(call, names(xpr)))
-    jax = pytest.importorskip("jax")
-    assert ours == described(jax, eval(call, names(jax)))
+    ours, theirs = (lambda lib=lib: [json.dumps(described(lib, eval(call, names(lib))))] for lib in (xpr, peer.JAX))
+
+    def compare(expected):
+        assert ours() == expected
+
+    peer.beside_jax(call, {}, theirs, compare)
 
 
 K, A = random.split(random.key(0), 4), random.key(1)
