@@ -5,6 +5,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.peer import agree
 from xpr.example_libraries import optimizers, stax
 
 MAKERS = {
@@ -13,28 +14,23 @@ MAKERS = {
 }  # fmt: skip
 
 
-def run(library, grad, name, given, numpy, steps=20):
-    init, update, get = getattr(library, name)(*given)
-    state = init({"a": numpy.array([1.0, -2.0]), "b": [numpy.array([[3.0]])]})
+def run(library, name, steps=20):
+    init, update, get = getattr(library.example_libraries.optimizers, name)(*MAKERS[name])
+    state = init({"a": library.numpy.array([1.0, -2.0]), "b": [library.numpy.array([[3.0]])]})
     loss = lambda p: (p["a"] ** 2).sum() + ((p["b"][0] - 1) ** 2).sum()
     for i in range(steps):
-        state = update(i, grad(loss)(get(state)), state)
+        state = update(i, library.grad(loss)(get(state)), state)
     return get(state)
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_steps_are_those_of_the_peer(name):
-    jax = pytest.importorskip("jax")
-    theirs = pytest.importorskip("jax.example_libraries.optimizers")
-    ours = run(optimizers, xpr.grad, name, MAKERS[name], jnp)
-    expected = run(theirs, jax.grad, name, MAKERS[name], jax.numpy)
-    for x, y in zip(xpr.tree.leaves(ours), jax.tree.leaves(expected), strict=True):
-        np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)
+    agree(lambda library: run(library, name), 2e-5)
 
 
 @pytest.mark.parametrize("name", MAKERS)
 def test_the_minimum_is_reached(name):
-    found = run(optimizers, xpr.grad, name, MAKERS[name], jnp, 300)
+    found = run(xpr, name, 300)
     np.testing.assert_allclose(found["a"], [0, 0], atol=0.1)
     np.testing.assert_allclose(found["b"][0], [[1]], atol=0.1)
 
@@ -72,17 +68,14 @@ def network(stax):
 
 
 def test_layers_are_those_of_the_peer():
-    jax = pytest.importorskip("jax")
-    theirs = pytest.importorskip("jax.example_libraries.stax")
     x = np.random.default_rng(0).normal(size=(2, 6, 6, 3)).astype(np.float32)
-    shape, params = network(stax)[0](xpr.random.PRNGKey(0), (2, 6, 6, 3))
-    wanted_shape, wanted = network(theirs)[0](jax.random.PRNGKey(0), (2, 6, 6, 3))
-    assert shape == wanted_shape == (2, 8)
-    for a, b in zip(xpr.tree.leaves(params), jax.tree.leaves(wanted), strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
-    outs = network(stax)[1](params, x, rng=xpr.random.PRNGKey(1))
-    expected = network(theirs)[1](wanted, x, rng=jax.random.PRNGKey(1))
-    np.testing.assert_allclose(outs, expected, rtol=1e-4, atol=1e-5)
+
+    def applied(library):
+        init, apply = network(library.example_libraries.stax)
+        shape, params = init(library.random.PRNGKey(0), x.shape)
+        return shape, params, apply(params, x, rng=library.random.PRNGKey(1))
+
+    assert agree(applied, 2e-5)[0] == (2, 8)
 
 
 def test_dropout():

@@ -103,7 +103,7 @@ def _encoded(result: Any) -> list[Any] | None:
             return None
         weak_type = getattr(result, "weak_type", False)
         return [value.dtype.name, value.shape, weak_type, base64.b64encode(value.tobytes()).decode()]
-    return [result] if type(result) in (bool, int, str) else None
+    return [result] if type(result) in (bool, int, float, str) else None
 
 
 def _decoded(entry: list[Any]) -> Any:
