@@ -1,9 +1,9 @@
 """What holds for all tests: how examples in docstrings are compared, how programs are compiled, and garbage collection.
 
 XLA takes a third of the time to compile without optimizing. So programs of xpr and of jax are compiled quickly, except
-in tests that are marked `optimized`: the laws of every primitive (partitioned scatters with indices of 8 bits are wrong
-otherwise), random programs, draws of random numbers (bit for bit those of jax), users' programs, documentation, and
-what looks at compiled programs. They compile as users do.
+in tests that are marked `optimized`: random programs, draws of random numbers that are jax's, bit for bit, only so,
+users' programs, documentation, and what looks at compiled programs. They compile as users do. Of the laws of primitives
+the law `value` has its programs optimized, since it says what they compute; the other laws are about rules.
 """
 
 import doctest

@@ -5,8 +5,6 @@ import pytest
 from tests import eight_devices
 from tests.ops import laws, table
 
-pytestmark = pytest.mark.optimized
-
 CASES = table.cases(table.ROWS)
 WITHOUT_XLA = ("typing", "jvp", "linearize", "vjp", "transpose")
 
