@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ import pytest
 import xpr
 import xpr.jaxpr
 import xpr.numpy as jnp
-from tests import eight_devices
+from tests import eight_devices, peer
+from tests.peer import JAX, beside_jax
 from xpr import checkify, core, lax, random, storage
 from xpr.extend.random import (
     define_prng_impl,
@@ -70,7 +72,7 @@ random.permutation(key, 9)
 lib.vmap(lambda k: random.bits(k, (3,)))(random.split(key, 3))
 random.key_data(lib.vmap(random.split)(random.split(key, 3)))
 random.key_data(lib.vmap(lambda s: random.key(s, impl=impl))(jnp.arange(3)))
-random.key_impl(key), str(key.dtype)
+str(random.key_impl(key)), str(key.dtype)
 """
 OF_NUMBERS = """
 random.bits(key, (3, 2), "uint16")
@@ -92,19 +94,15 @@ random.key_data(lax.scan(lambda k, _: (random.split(k)[0], random.split(k)[1]), 
     + [("rbg", True, OF_NUMBERS), *[(impl, True, OF_KEYS) for impl in OF_COUNTS], ("philox4x32", True, OF_NUMBERS)],
 )
 def test_numbers_are_the_peers(impl, partitionable, calls):
-    jax = pytest.importorskip("jax")
-    lines, results = calls.strip().splitlines(), []
-    for lib, numpy in ((xpr, jnp), (jax, jax.numpy)):
+    def given(call, lib):
         with lib.threefry_partitionable(partitionable):
-            names = {"lib": lib, "jnp": numpy, "random": lib.random, "lax": lib.lax, "impl": impl}
-            names["key"] = lib.random.key(3, impl=impl)
-            results.append([eval(call, names) for call in lines])
-    for call, ours, theirs in zip(lines, *results, strict=True):
-        if isinstance(ours, tuple):
-            assert ours == theirs, call
-        else:
-            assert np.asarray(ours).dtype == np.asarray(theirs).dtype, call
-            np.testing.assert_allclose(ours, theirs, rtol=3e-5, err_msg=call)
+            names = {"lib": lib, "jnp": lib.numpy, "random": lib.random, "lax": lib.lax, "impl": impl}
+            result = eval(call, {**names, "key": lib.random.key(3, impl=impl)})
+        return list(result) if isinstance(result, tuple) else [result]
+
+    for call in calls.strip().splitlines():
+        name = f"{impl}{' partitionable' * partitionable}: {call}"
+        beside_jax(name, {}, partial(given, call, JAX), partial(peer.compare, call, given(call, xpr), tolerance=3e-5))
 
 
 def test_words_of_many_bits_are_the_peers():

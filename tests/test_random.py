@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
+import contextlib
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,13 +12,12 @@ from scipy import special, stats
 
 import xpr
 import xpr.numpy as jnp
+from tests.peer import JAX, beside_jax
 from xpr import random
 from xpr.config import enable_x64
 from xpr.primitives.random_bits import threefry2x32
 from xpr.primitives.random_keys import random_bits
 
-HAS_PEER = importlib.util.find_spec("jax") is not None
-PRESENT = pytest.mark.skipif(not HAS_PEER, reason="jax is not installed")
 u32 = np.uint32
 
 # From Random123's kat_vectors, threefry2x32 with 20 rounds: key, counter, result.
@@ -165,11 +165,14 @@ COMPILED_ALREADY = frozenset(
 )
 
 
-def evaluated(call, own, asarray, key):
-    def array(rows):
-        return asarray(np.asarray(rows, np.float32 if "." in repr(rows) else np.int32))
+def drawn(call, library, in_jit=False):
+    """What a library draws from the same key."""
 
-    return eval(call, {"random": own, "A": array, "key": key})
+    def array(rows):
+        return library.numpy.asarray(np.asarray(rows, np.float32 if "." in repr(rows) else np.int32))
+
+    draw = lambda key: eval(call, {"random": library.random, "A": array, "key": key})
+    return (library.jit(draw) if in_jit else draw)(library.random.key(7))
 
 
 def same_bits(a, b):
@@ -178,51 +181,45 @@ def same_bits(a, b):
     assert a.tobytes() == b.tobytes(), f"{(a != b).sum()} of {a.size} differ: {a.ravel()[:4]} and {b.ravel()[:4]}"
 
 
+def check_draws(call, in_jit=False, compare=same_bits):
+    """What is drawn is what jax draws."""
+    ours = drawn(call, xpr, in_jit)
+    ask = lambda: [drawn(call, JAX, in_jit)]
+    beside_jax(f"{call}{' in jit' * in_jit}", {}, ask, lambda theirs: compare(ours, theirs[0]))
+    return ours
+
+
+@contextlib.contextmanager
+def in_64_bits():
+    with enable_x64(), JAX.enable_x64(True) if JAX else contextlib.nullcontext():
+        yield
+
+
 @pytest.mark.optimized
-@PRESENT
 def test_points_in_balls_are_the_peers_to_a_rounding():
     """Powers are lowered with a guard that jax has not, around which XLA rounds otherwise."""
-    import jax
-
-    ours, theirs = random.ball(random.key(3), 3, 2, (20,)), jax.random.ball(jax.random.key(3), 3, 2, (20,))
-    np.testing.assert_allclose(ours, theirs, rtol=3e-7)
-
-
-def drawn(call, our_jit=lambda f: f, their_jit=lambda f: f):
-    """What each library draws."""
-    import jax
-
-    ours = our_jit(lambda key: evaluated(call, random, jnp.asarray, key))(random.key(7))
-    return ours, their_jit(lambda key: evaluated(call, jax.random, jax.numpy.asarray, key))(jax.random.key(7))
+    check_draws("random.ball(key, 3, 2, (20,))", compare=partial(np.testing.assert_allclose, rtol=3e-7))
 
 
 def is_compiled_already(call):
     return call[len("random.") : call.index("(")] in COMPILED_ALREADY
 
 
-@PRESENT
 @pytest.mark.parametrize("call", DRAWS.split("\n")[1:-1])
 def test_draws_are_the_peers(call):
     """Outside jit and inside they are one, and those of jax."""
-    import jax
-
     if is_compiled_already(call):
-        same_bits(*drawn(call))
+        check_draws(call)
     else:
-        ours, theirs = drawn(call, xpr.jit, jax.jit)
-        same_bits(ours, theirs)
-        same_bits(evaluated(call, random, jnp.asarray, random.key(7)), theirs)
+        same_bits(check_draws(call, in_jit=True), drawn(call, xpr))
 
 
 @pytest.mark.optimized
-@PRESENT
 @pytest.mark.parametrize("call", ROUNDED_DRAWS.split("\n")[1:-1])
 def test_rounded_draws_are_the_peers(call):
-    import jax
-
-    same_bits(*drawn(call))
+    check_draws(call)
     if not is_compiled_already(call):
-        same_bits(*drawn(call, xpr.jit, jax.jit))
+        check_draws(call, in_jit=True)
 
 
 MATRICES = """
@@ -238,15 +235,13 @@ random.orthogonal(key, 3, dtype="complex64")
 
 
 @pytest.mark.optimized
-@PRESENT
 @pytest.mark.parametrize("call", MATRICES.split("\n")[1:-1])
 def test_matrices_are_the_peers(call):
-    import jax
+    def compare(ours, theirs):
+        assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-2 if ours.dtype == np.float16 else 1e-5, atol=1e-3)
 
-    ours = evaluated(call, random, jnp.asarray, random.key(7))
-    theirs = evaluated(call, jax.random, jax.numpy.asarray, jax.random.key(7))
-    assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
-    np.testing.assert_allclose(ours, theirs, rtol=1e-2 if ours.dtype == np.float16 else 1e-5, atol=1e-3)
+    check_draws(call, compare=compare)
 
 
 def test_covariance():
@@ -262,35 +257,25 @@ def test_covariance():
         random.multivariate_normal(random.key(0), np.ones((4, 2), np.float32), cov, (3,))
 
 
-@PRESENT
 @pytest.mark.parametrize("seed", [0, -1, 2**31, 2**32 + 5, 2**40, -(2**33), 2**63 - 1, True])
 def test_seeds_are_the_peers(seed):
-    import jax
-
-    same_bits(random.PRNGKey(seed), jax.random.PRNGKey(seed))
-    with enable_x64(), jax.enable_x64(True):
-        same_bits(random.PRNGKey(seed), jax.random.PRNGKey(seed))
+    check_draws(f"random.PRNGKey({seed})")
+    with in_64_bits():
+        check_draws(f"random.PRNGKey({seed})")
 
 
-@PRESENT
 @pytest.mark.parametrize("num", [0, 1, 2, 17, 100, (2, 3), ()])
 def test_splits_are_the_peers(num):
-    import jax
-
-    same_bits(random.split(random.PRNGKey(1), num), jax.random.split(jax.random.PRNGKey(1), num))
+    check_draws(f"random.split(random.PRNGKey(1), {num})")
     same_bits(xpr.jit(lambda key: random.split(key, num))(random.PRNGKey(1)), random.split(random.PRNGKey(1), num))
 
 
-@PRESENT
 @pytest.mark.parametrize("data", [0, 7, 2**32 - 1])
 def test_folds_are_the_peers(data):
-    import jax
-
-    same_bits(random.fold_in(random.PRNGKey(1), data), jax.random.fold_in(jax.random.PRNGKey(1), data))
+    check_draws(f"random.fold_in(random.PRNGKey(1), {data})")
     same_bits(xpr.jit(random.fold_in)(random.PRNGKey(1), u32(data)), random.fold_in(random.PRNGKey(1), data))
 
 
-@PRESENT
 @pytest.mark.parametrize("call", [
     "random.bits(key, (20,))", "random.uniform(key, (20,))", "random.randint(key, (20,), 0, 9)",
     "random.randint(key, (20,), -2**63, 2**63 - 1)", "random.choice(key, 9, (5,))",
@@ -299,11 +284,8 @@ def test_folds_are_the_peers(data):
       for call in ("normal(key, (20,))", "gamma(key, 0.5, (20,))", "exponential(key, (20,), 'float32')")),
 ])  # fmt: skip
 def test_draws_in_64_bits_are_the_peers(call):
-    import jax
-
-    with enable_x64(), jax.enable_x64(True):
-        theirs = evaluated(call, jax.random, jax.numpy.asarray, jax.random.key(7))
-        same_bits(evaluated(call, random, jnp.asarray, random.key(7)), theirs)
+    with in_64_bits():
+        check_draws(call)
 
 
 # -- Distributions

@@ -25,7 +25,7 @@ from xpr.config import settings
 
 RELEASE = "0.10.2"
 HERE = Path(__file__).parent
-LARGEST = 1 << 14  # bytes; larger results are not kept
+LARGEST = 1 << 15  # bytes; larger results are not kept
 
 # Of each file of tests, while results are written: its comparisons and what jax gave.
 written: dict[str, dict[str, str]] | None = None
