@@ -37,7 +37,7 @@ pytestmark = pytest.mark.optimized
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").glob("**/*.md")))]
-ON_EIGHT_DEVICES = [  # each in a process of its own
+ON_EIGHT_DEVICES = [
     "docs/many-devices.md",
     "docs/saving-arrays.md",
     "docs/training-on-many-devices.md",
@@ -139,14 +139,15 @@ def launched(block: Block) -> str:
     return "".join(f"{line}\n" for line in [*lines, *done.stderr.splitlines()])
 
 
-@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("name", [name for name in PAGES if name not in ON_EIGHT_DEVICES])
 def test_page(name, monkeypatch):
-    if name in ON_EIGHT_DEVICES:
-        eight_devices.run(f"page_cases.py::test_page[{name}]")
-        return
     page = Page(name)
     monkeypatch.setitem(sys.modules, "__main__", page.module)
     page.run((ROOT / name).read_text())
+
+
+def test_pages_on_eight_devices():
+    eight_devices.run("page_cases.py")
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -6,8 +6,6 @@ import pytest
 
 from tests.test_docs import ON_EIGHT_DEVICES, ROOT, Page
 
-pytestmark = pytest.mark.optimized
-
 
 @pytest.mark.parametrize("name", ON_EIGHT_DEVICES)
 def test_page(name, monkeypatch, tmp_path):
