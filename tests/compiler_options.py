@@ -15,3 +15,5 @@ QUICK: dict[str, Any] = {
 OPTIMIZED: dict[str, Any] = {"xla_backend_optimization_level": 3}
 if tuple(map(int, version("jaxlib").split(".")[:2])) >= (0, 11):  # which has no such choice
     del QUICK["xla_cpu_use_fusion_emitters"]
+
+QUICK_FLAGS = " ".join(f"--{name}={str(value).lower()}" for name, value in QUICK.items())  # XLA_FLAGS of processes

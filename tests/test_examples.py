@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.compiler_options import QUICK_FLAGS
+
 pytestmark = pytest.mark.optimized
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -64,13 +66,10 @@ def test_convolutional_network(figures):
     assert losses[-1] < losses[0]
 
 
-QUICKLY = "--xla_backend_optimization_level=0"  # how the many programs for several devices are compiled
-
-
 def losses_printed(*command: str, **environment: str) -> list[float]:
     """The losses that the example for many devices prints when it is started so."""
     script = str(EXAMPLES / "training_on_many_devices.py")
-    defaults = {"XPR_PLATFORMS": "cpu", "PYTHONPATH": str(EXAMPLES.parent), "XLA_FLAGS": QUICKLY}
+    defaults = {"XPR_PLATFORMS": "cpu", "PYTHONPATH": str(EXAMPLES.parent), "XLA_FLAGS": QUICK_FLAGS}
     environment = {**os.environ, **defaults, **environment}
     done = subprocess.run(
         [sys.executable, *command, script], capture_output=True, text=True, env=environment, timeout=240, check=False

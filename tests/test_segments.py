@@ -20,8 +20,6 @@ from xpr.compile.order import ordered
 from xpr.compile.segments import Thresholds
 from xpr.core.jaxpr import Literal
 
-pytestmark = pytest.mark.optimized
-
 WIDTH, BATCH = 64, 128
 
 
