@@ -28,8 +28,9 @@ from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import Trace, Tracer, context, install_base
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, subjaxprs
-from xpr.core.primitive import Primitive, Unsupported, key_of, no_rule, with_unreduced
+from xpr.core.primitive import Primitive, Unsupported, key_of, no_rule
 from xpr.core.regions import called_jaxpr
+from xpr.core.result_types import with_unreduced
 from xpr.core.source import here
 from xpr.errors import UnsupportedRule
 from xpr.passes.physical import physical
