@@ -12,6 +12,7 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 from xpr import dtypes, tree, tree_nodes
+from xpr.api.options import in_range
 from xpr.backend import devices, native
 from xpr.backend.argument_buffers import Writable, are_writable, writable_buffers
 from xpr.backend.array import Array, host_buffer, plain_type
@@ -258,7 +259,7 @@ def _without_static(
     numbers: tuple[int, ...], names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]:
     """The dynamic arguments, and `Call.static_key` of the static ones."""
-    chosen = {n if n >= 0 else len(args) + n for n in numbers}
+    chosen = in_range(numbers, len(args))
     key: list[tuple[int | str, Any]] = [(i, cache_key(x)) for i, x in enumerate(args) if i in chosen]
     key += [(name, cache_key(kwargs[name])) for name in names if name in kwargs]
     args = tuple([x for i, x in enumerate(args) if i not in chosen])

@@ -167,7 +167,7 @@ def _pmap(
                 staged_for[call.key] = staged
         closed = staged.closed
         n = len(closed.consts)
-        donated = [False] * n + _donated(donate_argnums, static, args, len(leaves))
+        donated = [False] * n + call.flags(positions(donate_argnums, len(args), "donate_argnums"))
         operands = [*closed.consts, *leaves]
         params = pmap_params(
             constvars_to_invars(closed), [*[None] * n, *dims], staged.out_axes, donated, n, axis_name=name,
@@ -198,13 +198,6 @@ def _without(in_axes: Any, static: Sequence[int]) -> Any:
     if not static or not isinstance(in_axes, tuple):
         return in_axes
     return tuple([axis for i, axis in enumerate(in_axes) if i not in static])
-
-
-def _donated(argnums: int | Sequence[int], static: Sequence[int], args: Sequence[Any], number: int) -> list[bool]:
-    """Which leaves are donated."""
-    chosen = positions(argnums, len(args), "donate_argnums")
-    flags = [i in chosen for i, x in enumerate(args) if i not in static for _ in tree.leaves(x)]
-    return flags + [False] * (number - len(flags))
 
 
 def _out_axes(fun: Callable[..., Any], closed: ClosedJaxpr, out_tree: Any, out_axes: Any) -> list[int | None]:
