@@ -13,9 +13,10 @@ from xpr.api.ref_state import RefState
 from xpr.api.stage import Stage
 from xpr.artifacts.interface import Interface
 from xpr.backend import compiler, devices
-from xpr.backend.array import Array, buffer_on, result
+from xpr.backend.array import Array, result
 from xpr.backend.communication import Collective, collectives_of
 from xpr.backend.layout import Format, row_major
+from xpr.backend.operands import buffer_on
 from xpr.backend.sequence import SequenceExecutable
 from xpr.backend.sharding import Mesh, Sharding, SingleDeviceSharding
 from xpr.backend.shards import PartitionedExecutable

@@ -15,9 +15,10 @@ from xpr import dtypes, tree, tree_nodes
 from xpr.api.options import in_range
 from xpr.backend import devices, native
 from xpr.backend.argument_buffers import Writable, are_writable, writable_buffers
-from xpr.backend.array import Array, host_buffer, plain_type
+from xpr.backend.array import Array
 from xpr.backend.buffers import Buffer
 from xpr.backend.compiler import Executable
+from xpr.backend.operands import plain_buffer, plain_type
 from xpr.backend.plain_trees import flatten_plain
 from xpr.backend.sequence import SequenceExecutable
 from xpr.backend.shards import PartitionedExecutable
@@ -238,7 +239,7 @@ def _put(buffers: list[Any], plain_at: Sequence[tuple[int, ShapedArray]]) -> Non
     """Replaces plain values by buffers of them."""
     device = devices.default_device()
     for i, aval in plain_at:
-        buffers[i] = host_buffer(buffers[i], aval, device)
+        buffers[i] = plain_buffer(buffers[i], aval, device)
 
 
 def _new_buffers(plain_at: Sequence[tuple[int, ShapedArray]]) -> list[Writable]:

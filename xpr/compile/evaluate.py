@@ -19,7 +19,8 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend import compiler, devices
-from xpr.backend.array import Array, host_value, kept_buffer_of, result
+from xpr.backend.array import Array, result
+from xpr.backend.operands import host_value, operand_buffer
 from xpr.backend.sharding import NamedSharding
 from xpr.backend.stablehlo import Codegen, Module
 from xpr.compile.lower import lower_jaxpr, lower_operation
@@ -141,7 +142,7 @@ class EvalTrace(Trace):
         buffers = []
         for x, aval in zip(args, key[1:]):
             buffer = x._buffer if type(x) is Array else None
-            buffers.append(kept_buffer_of(x, aval) if buffer is None else buffer)
+            buffers.append(operand_buffer(x, aval) if buffer is None else buffer)
         try:
             outs = plan.execute(buffers).consume_with_handlers(plan.handlers)
         except RuntimeError as error:
@@ -346,7 +347,7 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str, donated: tuple[int, 
     executable = jaxpr.memo.get(key)
     if executable is None:
         executable = jaxpr.memo[key] = _compiled(jaxpr, name, device)
-    buffers = [x.buffer if type(x) is Array else kept_buffer_of(x, _aval(x)) for x in args]
+    buffers = [x.buffer if type(x) is Array else operand_buffer(x, _aval(x)) for x in args]
     committed_to = None if device is devices.default_device() else device
     if committed_to is None and not any(a.dtype == dtypes.float0 for a in jaxpr.out_avals):
         jaxpr.memo["recent"] = _Recent(settings.trace_key, executable)
@@ -365,7 +366,7 @@ def _buffers_on_no_device(args: Sequence[Any]) -> list[Any] | None:
     buffers = []
     for x in args:
         if type(x) is not Array:
-            buffers.append(kept_buffer_of(x, _aval(x)))
+            buffers.append(operand_buffer(x, _aval(x)))
         elif x._device is None:
             buffer = x._buffer
             buffers.append(x.buffer if buffer is None else buffer)

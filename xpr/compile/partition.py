@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from xpr.backend import compiler
-from xpr.backend.array import Array, host_value, result
+from xpr.backend.array import Array, result
 from xpr.backend.each_process import ProgramOfEachProcess, on_each_process
 from xpr.backend.mesh import MeshOfProcesses
+from xpr.backend.operands import host_value
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, typed
 from xpr.backend.shards import PartitionedExecutable, put_shards
 from xpr.backend.stablehlo import Module
