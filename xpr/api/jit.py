@@ -44,7 +44,6 @@ from xpr.compile.partition import (
 )
 from xpr.config import settings
 from xpr.control.compiled import clear_compiled
-from xpr.control.compiled_eagerly import clear_compiled_eagerly
 from xpr.control.devices.sharding_constraint import without_layouts
 from xpr.control.refs import check_aliases
 from xpr.control.tracing import forget_bodies
@@ -126,7 +125,6 @@ def clear_caches() -> None:
     for caches in list(_all_caches):
         caches.clear()
     clear_compiled()
-    clear_compiled_eagerly()
     forget_bodies()
     forget_moves()
     compiler.forget_recent()
