@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -389,6 +389,13 @@ def from_host(value: np.ndarray, weak_type: bool = False) -> Array:
 def from_words(words: np.ndarray, dtype: Any, device: Any = None) -> Array:
     """An array of random keys of a dtype, from its words, which its caller must not change afterwards."""
     return Array(ShapedArray(words.shape[: words.ndim - len(dtype.key_shape)], dtype), words, None, device)
+
+
+def forget_donated(args: Sequence[Any], donated: Iterable[int]) -> None:
+    """Drops both copies of the arrays at the donated positions: their buffers belong to a program now."""
+    for i in donated:
+        if type(args[i]) is Array:
+            args[i].forget()
 
 
 def result(aval: ShapedArray, buffer: Any, device: Any) -> Any:
