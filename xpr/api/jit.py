@@ -37,11 +37,12 @@ from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array
 from xpr.backend.sharding import NamedSharding
 from xpr.compile.argument_shardings import ArgumentShardings
-from xpr.compile.evaluate import EvalTrace, device_of, reference_eval
+from xpr.compile.evaluate import EvalTrace, device_of
 from xpr.compile.partition import (
     forget_moves,
     shardings_of,
 )
+from xpr.compile.reference import reference_eval
 from xpr.config import settings
 from xpr.control.compiled import clear_compiled
 from xpr.control.devices.sharding_constraint import without_layouts

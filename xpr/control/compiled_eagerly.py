@@ -18,7 +18,8 @@ import numpy as np
 from xpr import dtypes, tree
 from xpr.backend.array import Array
 from xpr.backend.sharding import NamedSharding
-from xpr.compile.evaluate import EvalTrace, HostProgram, host_program, host_values, run_jaxpr
+from xpr.compile.evaluate import EvalTrace, run_jaxpr
+from xpr.compile.host import HostProgram, host_program, host_values
 from xpr.config import settings
 from xpr.control.compiled import staged_for_calls, traced_functions
 from xpr.core.avals import ShapedArray, aval_of

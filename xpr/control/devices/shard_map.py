@@ -17,8 +17,9 @@ import numpy as np
 from xpr.backend.array import Array
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from xpr.backend.stablehlo import Builder, Value
-from xpr.compile.evaluate import reference_eval, run_operation
+from xpr.compile.evaluate import run_operation
 from xpr.compile.lower import lower_eqns
+from xpr.compile.reference import reference_eval
 from xpr.config import settings
 from xpr.control.call_family import InOutSpecs, Specs, call_family
 from xpr.control.checkify.errors import first_failed
