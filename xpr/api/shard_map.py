@@ -148,12 +148,16 @@ class _Mapped:
     """A function on every device of a mesh: the calls of what `shard_map` returns."""
 
     __slots__ = ("by_static", "fun", "in_specs", "manual", "out_specs", "staged")
-    __closes_over__ = ("fun", "by_static")
+    __closes_over__ = ("fun",)
 
     def __init__(self, fun: Callable[..., Any], in_specs: Any, out_specs: Any, manual: ManualMesh):
         self.fun, self.in_specs, self.out_specs, self.manual = fun, in_specs, out_specs, manual
         self.staged: dict[Any, _Staged] = {}  # by types and specs
         self.by_static: dict[Any, Callable[..., Any]] = {}  # by the plain values among the arguments
+
+    def __copy__(self) -> _Mapped:
+        """A copy that knows no calls, whose function will be replaced, see control/closures.py."""
+        return _Mapped(self.fun, self.in_specs, self.out_specs, self.manual)
 
     def call(self, *args: Any, **by_name: Any) -> Any:
         if by_name:
