@@ -23,7 +23,7 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer, context, current
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import cache_key
-from xpr.core.ref_views import refuse_cut_views
+from xpr.core.ref_views import refuse_split_views
 from xpr.core.refs import Ref
 from xpr.core.source import check_function, describe_function, summarize, text_of
 from xpr.core.specs import check_spec
@@ -214,7 +214,7 @@ class _Mapped:
         if not has_refs:
             return tree.unflatten(staged.out_tree, manual.bind(staged.closed, leaves, specs, staged.out_specs))
         check_aliases("shard_map", fun, lambda: argument_names(fun, args, {}), leaves, ())
-        refuse_cut_views("shard_map", args, [any(part is not None for part in spec) for spec in specs])
+        refuse_split_views("shard_map", args, [any(part is not None for part in spec) for spec in specs])
         values = [read(x) if type(x) is Ref else x for x in leaves]
         results, last = split_list(
             manual.bind(staged.closed, values, specs, staged.out_specs), staged.out_tree.num_leaves
@@ -235,7 +235,7 @@ class _Mapped:
         flat = FlatFunction(fun, tree.structure((args, {})))
         with manual.in_scope(checked=manual.check), with_mesh(manual.inner):
             closed = stage(_cast_by_the_user(flat) if manual.check else flat, shards, trace=trace)
-        _refuse_cut_constants(fun, closed)
+        _refuse_partitioned_constants(fun, closed)
         written: Sequence[bool] = ()
         if uses_of_refs(closed.jaxpr).any:
             closed, written = on_values("shard_map", fun, closed)
@@ -258,7 +258,7 @@ def _check_arguments(
     for i, (aval, spec) in enumerate(zip(avals, specs)):
         sharding = NamedSharding(manual.mesh, spec)
         fits = len(spec) <= aval.ndim
-        if fits and not any(n % count for n, count in zip(aval.shape, sharding.cuts(aval.ndim))):
+        if fits and not any(n % count for n, count in zip(aval.shape, sharding.shard_counts(aval.ndim))):
             continue
         name = f"argument {argument_names(fun, args, {})[i]} of {describe_function(fun)}"
         if fits:
@@ -360,15 +360,11 @@ def _static(in_specs: Any, args: tuple[Any, ...]) -> list[int]:
         unspecified: Any = range(len(args))
     elif isinstance(in_specs, (tuple, list)) and not isinstance(in_specs, PartitionSpec) and len(in_specs) == len(args):
         unspecified = [
-            i for i, spec in enumerate(in_specs) if not any(map(_is_cut, tree.leaves(spec, is_leaf=_is_spec)))
+            i for i, each in enumerate(in_specs) if all(x is None for x in tree.leaves(each, is_leaf=_is_spec))
         ]
     else:
         return []
     return [i for i in unspecified if not all(isinstance(x, _ARRAYS) for x in tree.leaves(args[i]))]
-
-
-def _is_cut(spec: Any) -> bool:
-    return spec is not None
 
 
 _ARRAYS = (Array, Tracer, np.ndarray, np.generic)
@@ -497,7 +493,7 @@ def _is_spec(x: Any) -> bool:
     return x is None or isinstance(x, PartitionSpec)
 
 
-def _refuse_cut_constants(fun: Callable[..., Any], closed: ClosedJaxpr) -> None:
+def _refuse_partitioned_constants(fun: Callable[..., Any], closed: ClosedJaxpr) -> None:
     """Raises NotImplementedError where the function closes over what is partitioned over Explicit axes."""
     cut = [v.aval.str_short() for v in closed.jaxpr.constvars if v.aval.explicit is not None]
     if cut:

@@ -15,7 +15,7 @@ from xpr.core.avals import aval_of
 from xpr.core.explicit import ExplicitSharding
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import constvars_to_invars, effects
-from xpr.core.ref_views import refuse_cut_views
+from xpr.core.ref_views import refuse_split_views
 from xpr.core.refs import Ref
 from xpr.core.source import check_function, describe_function
 from xpr.core.specs import axes_of
@@ -94,7 +94,7 @@ def vmap(
             leaves = [x if d is None else with_rows_along(x, rows_of_types, d) for x, d in zip(leaves, dims)]
         if Ref in map(type, leaves):
             check_aliases("vmap", fun, lambda: argument_names(fun, args, kwargs), leaves, ())
-            refuse_cut_views("vmap", (args, kwargs), [d is not None for d in dims])
+            refuse_split_views("vmap", (args, kwargs), [d is not None for d in dims])
             rows = RefRows(flat, leaves, dims, size)
             found = batch_flat(rows, size, rows.values, dims, axis_name, signature, along, rows_of_types)
             outs, out_dims = rows.store(*found)

@@ -221,7 +221,7 @@ def has_sharding(x: Array, sharding: NamedSharding) -> bool:
     return current == sharding or (
         current.devices == sharding.devices
         and current.spec.unreduced == sharding.spec.unreduced
-        and current.cuts(ndim) == sharding.cuts(ndim)
+        and current.shard_counts(ndim) == sharding.shard_counts(ndim)
         and (current.part_numbers(ndim) == sharding.part_numbers(ndim)).all()
     )
 

@@ -80,8 +80,8 @@ class ManualMesh:
 
     def global_aval(self, aval: ShapedArray, spec: Spec) -> ShapedArray:
         """The type of a whole result, from that of its shards."""
-        cuts = NamedSharding(self.mesh, PartitionSpec(*spec)).cuts(aval.ndim)
-        whole = aval.plain.update(shape=tuple(n * count for n, count in zip(aval.shape, cuts)))
+        counts = NamedSharding(self.mesh, PartitionSpec(*spec)).shard_counts(aval.ndim)
+        whole = aval.plain.update(shape=tuple(n * count for n, count in zip(aval.shape, counts)))
         entries = [*spec, *[None] * (aval.ndim - len(spec))]
         parts: Spec = [(*axes_of(entry), *axes_of(part)) for entry, part in zip(entries, parts_of(aval))]
         if unreduced_in(spec) or reduced_in(spec):
