@@ -8,7 +8,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from xpr import nn, ops, scipy
-from xpr.control import compiled_eagerly as module
+from xpr.control.compiled import traced_functions
 from xpr.control.compiled_eagerly import compiled_eagerly
 
 x = jnp.asarray(np.random.default_rng(0).normal(size=12).astype(np.float32))
@@ -98,7 +98,7 @@ def test_traced_calls_are_the_same_equations():
 
 
 def _programs(fun):
-    return next(each.known for each in module._all if each.fun is inspect.unwrap(fun))
+    return next(each.programs for each in traced_functions if each.fun is inspect.unwrap(fun))
 
 
 def test_small_exact_functions_run_in_numpy_and_others_are_compiled():

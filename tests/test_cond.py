@@ -12,8 +12,8 @@ import xpr.numpy as jnp
 from tests.helpers import close, jaxpr_text, primitive_names
 from tests.peer import JAX, needs_jax
 from xpr import core, lax
-from xpr.compile.evaluate import reference_eval
 from xpr.compile.lower import lower_jaxpr
+from xpr.compile.reference import reference_eval
 from xpr.control.cond import batching, platforms
 from xpr.errors import BranchMismatch
 from xpr.passes.dce import dce_jaxpr

@@ -1085,7 +1085,7 @@ def test_pickles():
     product = xpr.jit(operator.mul, static_argnums=1, donate_argnums=0)
     product(2.0, 3)
     again = pickle.loads(pickle.dumps(product))
-    assert again(2.0, 4) == 8 and again.static_argnums == (1,) and again.donate_argnums == (0,)
+    assert again(2.0, 4) == 8 and again.options.static_argnums == (1,) and again.options.donate_argnums == (0,)
 
 
 def test_device_get_leaves_traced_arrays():

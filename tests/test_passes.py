@@ -9,7 +9,7 @@ from tests.helpers import close, primitive_names
 from tests.ops import table
 from tests.ops.case import Case, has_numpy_rules
 from xpr import core, lax
-from xpr.compile.evaluate import reference_eval
+from xpr.compile.reference import reference_eval
 
 pytestmark = pytest.mark.quick
 

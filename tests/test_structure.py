@@ -148,7 +148,7 @@ def test_import_is_light():
 # Slices with computed bounds that take no list of operands or results apart: those of equations, of shapes, of users'
 # arguments. Lists of operands are split by groups (xpr/control/groups.py).
 COMPUTED_SLICES = {
-    "xpr.control.compiled_eagerly": 3, "xpr.control.groups": 2, "xpr.control.reroll.groups": 1,
+    "xpr.control.groups": 2, "xpr.control.reroll.groups": 1,
     "xpr.control.reroll.reroll": 5, "xpr.control.scan.mapping": 2,
     "xpr.series.laplacian": 1, "xpr.series.power_series": 1, "xpr.series.taylor": 1,
     "xpr.sparsity.jacobian": 1, "xpr.sparsity.propagation": 2,

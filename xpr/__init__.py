@@ -11,6 +11,7 @@ from xpr import numpy as numpy
 from xpr import tree as tree
 from xpr import tree_util as tree_util
 from xpr.api.grad import *
+from xpr.api.jacobians import *
 from xpr.api.jit import *
 from xpr.api.staging import *
 from xpr.api.transfer import *

@@ -39,7 +39,7 @@ def test_device_put_and_back(mesh, spec):
         np.testing.assert_array_equal(shard.data, X[shard.index])
         assert shard.data.devices() == {shard.device}
     same = [str(shard.index) for shard in x.addressable_shards if shard.replica_id == 0]
-    assert len(set(same)) == len(same) == np.prod(sharding.cuts(2))
+    assert len(set(same)) == len(same) == np.prod(sharding.shard_counts(2))
     np.testing.assert_array_equal(x, X)
     np.testing.assert_array_equal(x + 0, X)  # from the devices
     np.testing.assert_array_equal(x[1:3, 2], X[1:3, 2])

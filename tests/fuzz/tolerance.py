@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from xpr.backend.array import host_value
-from xpr.compile.evaluate import jaxprs_run_by
+from xpr.compile.reference import jaxprs_run_by
 from xpr.core.jaxpr import Jaxpr, Literal
 
 # What moves or chooses values, and rounds none; and what holds jaxprs, whose equations are changed themselves.

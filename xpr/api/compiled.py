@@ -13,9 +13,10 @@ from xpr.api.ref_state import RefState
 from xpr.api.stage import Stage
 from xpr.artifacts.interface import Interface
 from xpr.backend import compiler, devices
-from xpr.backend.array import Array, buffer_on, result
+from xpr.backend.array import Array, forget_donated, result
 from xpr.backend.communication import Collective, collectives_of
 from xpr.backend.layout import Format, row_major
+from xpr.backend.operands import buffer_on
 from xpr.backend.sequence import SequenceExecutable
 from xpr.backend.sharding import Mesh, Sharding, SingleDeviceSharding
 from xpr.backend.shards import PartitionedExecutable
@@ -136,20 +137,7 @@ class Compiled(Stage):
                 "call the jitted function instead."
             )
         if in_tree != self.in_tree:
-            expected, got = self.in_tree.unflatten(self.interface.in_avals), (args, kwargs)
-            lines = [
-                line
-                for i, part in enumerate(("args", "kwargs"))
-                for line in tree.differences(expected[i], got[i], name=part)
-            ]
-            raise TypeError(
-                "\n".join(
-                    [
-                        f"{self.interface.name}: the input pytree does not match the one that it was compiled for:",
-                        *lines,
-                    ]
-                )
-            )
+            raise TypeError(self._other_structure(args, kwargs))
         call.typed(list(map(aval_of, leaves)))
         for actual, compiled_for in zip(call.avals, self.interface.in_avals):
             if _kind(actual) != _kind(compiled_for):
@@ -158,6 +146,16 @@ class Compiled(Stage):
         if self.refs is None:
             self.known.remember(call, self.executable, self.constants, self.out_tree, self.donated)
         return tree.unflatten(self.out_tree, results)
+
+    def _other_structure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
+        """The error message for arguments of another structure: what differs, by path."""
+        expected_args, expected_kwargs = self.in_tree.unflatten(self.interface.in_avals)
+        lines = [
+            f"{self.interface.name}: the input pytree does not match the one that it was compiled for:",
+            *tree.differences(expected_args, args, name="args"),
+            *tree.differences(expected_kwargs, kwargs, name="kwargs"),
+        ]
+        return "\n".join(lines)
 
     def _other_types(self, leaves: Sequence[Any]) -> str:
         """The error message for arguments of other types: each that differs, by name."""
@@ -200,9 +198,7 @@ class Compiled(Stage):
                 leaves[i]._host = None  # an outside view of the buffer would prevent XLA from reusing it
         device = None if executable.device is devices.default_device() else executable.device
         results = [result(aval, b, device) for aval, b in zip(executable.out_avals, executable.run(buffers))]
-        for i in self.donated:
-            if type(leaves[i]) is Array:
-                leaves[i].forget()
+        forget_donated(leaves, self.donated)
         return results
 
 
@@ -243,7 +239,5 @@ class CompiledForSeveral(Compiled):
         buffers = constants + list(map(buffer_at, leaves, executable.in_shardings[len(constants) :]))
         self.check_donated(buffers)
         results = list(map(array_at, executable.out_avals, executable.run(buffers), executable.out_shardings))
-        for i in self.donated:
-            if type(leaves[i]) is Array:
-                leaves[i].forget()
+        forget_donated(leaves, self.donated)
         return results

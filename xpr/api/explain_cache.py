@@ -60,7 +60,7 @@ def _reason(fun: JitFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     if args or kwargs:
         call = fun.flattened(args, kwargs)
         call.typed(list(map(aval_of, call.leaves)))
-        return StoredCall(fun, call, fun.device or device_of(call.leaves)).reason
+        return StoredCall(fun, call, fun.device() or device_of(call.leaves)).reason
     if fun.caches.reason is not None:
         return fun.caches.reason
     try:

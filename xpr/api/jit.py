@@ -19,52 +19,50 @@ from typing import Any
 from xpr import tree
 from xpr.api.compile_log import explain_compilation, explain_miss, log_compile, timed
 from xpr.api.compiled import Compiled
+from xpr.api.jit_shardings import (
+    check_placement,
+    layout_of,
+    moving_results,
+    names_memory,
+    requested_shardings,
+    single_device,
+    types_with_requested,
+)
 from xpr.api.known_calls import KnownCalls, call_known
-from xpr.api.options import by_number_and_name, check_options, names_of, split_options
-from xpr.api.stages import Layout, Lowered, Traced, match_donations
-from xpr.api.staging import ShapeDtypeStruct, shaped
+from xpr.api.options import JitOptions, by_number_and_name, check_options, in_range, names_of, split_options
+from xpr.api.stages import Lowered, Traced, match_donations
+from xpr.api.staging import shaped
 from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array
-from xpr.backend.mesh import AbstractMesh, MeshOfProcesses
-from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, typed
+from xpr.backend.sharding import NamedSharding
 from xpr.compile.argument_shardings import ArgumentShardings
-from xpr.compile.evaluate import EvalTrace, device_of, reference_eval
+from xpr.compile.evaluate import EvalTrace, device_of
 from xpr.compile.partition import (
-    arguments_beside_sums,
     forget_moves,
-    mesh_of,
-    mesh_with_devices,
     shardings_of,
-    shardings_of_types,
-    shardings_over,
 )
+from xpr.compile.reference import reference_eval
 from xpr.config import settings
 from xpr.control.compiled import clear_compiled
-from xpr.control.compiled_eagerly import clear_compiled_eagerly
-from xpr.control.devices.sharding_constraint import flatten_shardings, without_layouts
+from xpr.control.devices.sharding_constraint import without_layouts
 from xpr.control.refs import check_aliases
 from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call as call_jaxpr
-from xpr.core.avals import ConvertibleArrayError, ShapedArray, array_in, aval_of, describe, integer
+from xpr.core.avals import ConvertibleArrayError, array_in, aval_of, describe, integer
 from xpr.core.interpreter import Tracer, context, transformation
 from xpr.core.jaxpr import ClosedJaxpr
-from xpr.core.memory import space_of_kind
 from xpr.core.primitive import all_primitives
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import CACHES, check_function, depth_of_user, describe_function, function_name
 from xpr.notices import warn
-from xpr.primitives.device_put import in_memory
 from xpr.primitives.sharding_constraint import constrain
 from xpr.transforms.boundary import boundary, drop_frame
 from xpr.transforms.calls import Call
-from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of
+from xpr.transforms.flat import FlatFunction, named_like, signature_of
 from xpr.transforms.stage import StageTrace, stage
 
 __all__ = ["clear_caches", "jit"]
-
-
-_Static = tuple[tuple[int, ...], tuple[str, ...]] | None  # the positions and the names of static arguments
 
 
 class _Caches:
@@ -72,12 +70,12 @@ class _Caches:
 
     __slots__ = ("traces", "compiled", "known", "reason", "__weakref__")
 
-    def __init__(self, static: _Static) -> None:
+    def __init__(self, options: JitOptions) -> None:
         # Why other processes trace the last call, too; "" if they don't, None if unknown.
         self.reason: str | None = None
         self.traces: dict[Any, Traced] = {}
         self.compiled: dict[Any, Compiled] = {}
-        self.known = KnownCalls(static)
+        self.known = KnownCalls(options.static)
         _all_caches.add(self)
 
     def clear(self) -> None:
@@ -102,7 +100,7 @@ _all_caches: weakref.WeakSet[_Caches] = weakref.WeakSet()
 _by_callable: weakref.WeakKeyDictionary[Any, dict[Any, _Caches]] = weakref.WeakKeyDictionary()
 
 
-def _caches_of(fun: Callable[..., Any], options: tuple[Any, ...], static: _Static) -> _Caches:
+def _caches_of(fun: Callable[..., Any], options: JitOptions) -> _Caches:
     """The caches shared by every `jit` of the same function with the same options; they are freed with it.
 
     The function holds them, so that a program that refers to it (through a custom rule that closes over it) is an
@@ -110,13 +108,13 @@ def _caches_of(fun: Callable[..., Any], options: tuple[Any, ...], static: _Stati
     """
     try:
         if type(fun) is not FunctionType:
-            return _by_callable.setdefault(fun, {}).setdefault(options, _Caches(static))
+            return _by_callable.setdefault(fun, {}).setdefault(options.key(), _Caches(options))
         held = fun.__dict__.get(CACHES)
         if held is None or held.owner is None or held.owner() is not fun:
             held = fun.__dict__[CACHES] = _CachesOfFunction(fun)
-        return held.by_options.setdefault(options, _Caches(static))
+        return held.by_options.setdefault(options.key(), _Caches(options))
     except TypeError:  # no weak references to the callable, or no hash
-        return _Caches(static)
+        return _Caches(options)
 
 
 def clear_caches() -> None:
@@ -128,7 +126,6 @@ def clear_caches() -> None:
     for caches in list(_all_caches):
         caches.clear()
     clear_compiled()
-    clear_compiled_eagerly()
     forget_bodies()
     forget_moves()
     compiler.forget_recent()
@@ -142,41 +139,11 @@ class JitFunction:
     """A function that is compiled when called; `jit` returns it."""
 
     __closes_over__ = ("fun",)
-    __fingerprint__ = (
-        "fun", "static_argnums", "static_argnames", "donate_argnums", "donate_argnames", "device", "backend",
-        "own_options", "options", "in_shardings", "out_shardings", "out_memory",
-    )  # fmt: skip
+    __fingerprint__ = ("fun", "options")
 
-    def __init__(
-        self,
-        fun: Callable[..., Any],
-        static_argnums: tuple[int, ...],
-        static_argnames: tuple[str, ...],
-        donate_argnums: tuple[int, ...],
-        donate_argnames: tuple[str, ...],
-        device: Any,
-        backend: str | None,
-        options: dict[str, Any] | None,
-        in_shardings: Any = None,
-        out_shardings: Any = None,
-        out_memory: Any = None,
-    ):
-        self.fun = fun
-        self.in_shardings, self.out_shardings = in_shardings, out_shardings
-        self.out_memory = out_memory  # the shardings of results where one names the memory of the host
-        self.name = function_name(fun)
-        self.static_argnums, self.static_argnames = static_argnums, frozenset(static_argnames)
-        self.has_static = bool(static_argnums or static_argnames)
-        self.donate_argnums, self.donate_argnames = donate_argnums, frozenset(donate_argnames)
-        self.device, self.backend = device, backend
-        self.own_options, self.options = split_options(options)
-        frozen = (
-            static_argnums, static_argnames, donate_argnums, donate_argnames, device, backend,
-            tuple(sorted(options.items())) if options else None, _frozen(in_shardings), _frozen(out_shardings),
-            _frozen(out_memory),
-        )  # fmt: skip
-        static = (static_argnums, tuple(sorted(self.static_argnames))) if self.has_static else None
-        self.caches = _caches_of(fun, frozen, static)
+    def __init__(self, fun: Callable[..., Any], options: JitOptions):
+        self.fun, self.options, self.name = fun, options, function_name(fun)
+        self.caches = _caches_of(fun, options)
         self.known = self.caches.known
         named_like(self, fun)
 
@@ -195,7 +162,7 @@ class JitFunction:
         """A copy without compiled programs, whose function will be replaced, see control/closures.py."""
         clone = object.__new__(JitFunction)
         clone.__dict__.update(self.__dict__)
-        clone.caches = _Caches(self.known.static)
+        clone.caches = _Caches(self.options)
         clone.known = clone.caches.known
         return clone
 
@@ -204,12 +171,7 @@ class JitFunction:
         name = getattr(self, "__qualname__", "")
         if getattr(sys.modules.get(self.__module__), name, None) is self:
             return name
-        options = {**self.own_options, **(self.options or {})} or None
-        static, donated = tuple(self.static_argnames), tuple(self.donate_argnames)
-        return JitFunction, (
-            self.fun, self.static_argnums, static, self.donate_argnums, donated, self.device, self.backend, options,
-            self.in_shardings, self.out_shardings, self.out_memory,
-        )  # fmt: skip
+        return JitFunction, (self.fun, self.options)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: `jit` may decorate one, with `self` static or a pytree."""
@@ -242,7 +204,7 @@ class JitFunction:
             traced = self.traced(call)
             self.check_refs(traced, call)
             return tree.unflatten(traced.out_tree, self.staged_call(traced, call.leaves))
-        if self.backend == "reference":
+        if self.options.backend == "reference":
             traced = self.traced(call)
             self.check_refs(traced, call)
             return tree.unflatten(traced.out_tree, _by_reference(traced, call.leaves))
@@ -266,12 +228,11 @@ class JitFunction:
         Raises:
           ValueError: a static argument can't be hashed.
         """
-        if not self.has_static:
+        numbers, names = self.options.static_argnums, self.options.static_argnames
+        if not numbers and not names:
             return Call(args, kwargs, {})
-        numbers = {n % len(args) for n in self.static_argnums if -len(args) <= n < len(args)} if args else set()
-        static: dict[int | str, Any] = {n: args[n] for n in sorted(numbers)}
-        for name in sorted(self.static_argnames & kwargs.keys()):
-            static[name] = kwargs[name]
+        static: dict[int | str, Any] = {n: args[n] for n in sorted(in_range(numbers, len(args)))}
+        static.update((name, kwargs[name]) for name in sorted(names & kwargs.keys()))
         call = Call(args, kwargs, static)
         call.check_hashable("jit", self.fun, "don't mark it static")
         return call
@@ -305,9 +266,9 @@ class JitFunction:
 
     def staged_call(self, traced: Traced, leaves: Sequence[Any]) -> list[Any]:
         """A call inside another program, with the arguments' and results' shardings as constraints there."""
-        if self.in_shardings is None and self.out_shardings is None:
+        if self.options.in_shardings is None and self.options.out_shardings is None:
             return call_jaxpr(traced.jaxpr, leaves, self.name)
-        ins, outs = self.requested_shardings(traced)
+        ins, outs = requested_shardings(self.fun, self.options, traced)
         results = call_jaxpr(
             traced.jaxpr, [x if s is None else constrain(x, s) for x, s in zip(leaves, ins)], self.name
         )
@@ -337,66 +298,35 @@ class JitFunction:
                 f"jit: {describe_function(self.fun)} would be traced for a new signature, and no_tracing is set."
             )
         explain_miss(self.fun, key, list(self.caches.traces), lambda: call.names(self.fun))
-        run = flat if self.out_memory is None else _moving_results(flat, self.out_memory)
+        options = self.options
+        run = flat if options.out_memory is None else moving_results(flat, options.out_memory)
         with timed("tracing", self.name):
-            if self.in_shardings is None:
+            if options.in_shardings is None:
                 closed = stage(run, call.avals, signature, shardings)
             else:
-                closed = stage(run, self.typed_avals(call), signature)
-        if self.own_options.get("reroll"):
+                closed = stage(run, types_with_requested(self.fun, options, call), signature)
+        if options.own_options.get("reroll"):
             from xpr.control.reroll.reroll import reroll  # 30 ms of imports that most programs never need
 
             closed = reroll(closed)
         donated = self.usable(self.donated_leaves(call), closed, call)
-        in_steps = self.own_options.get("steps", True)
         traced_for = shardings.all() if shardings.was_read else None
-        traced = Traced(closed, call.in_tree, flat.out_tree, self.name, donated, self.options, in_steps, traced_for)
+        traced = Traced(
+            closed, call.in_tree, flat.out_tree, self.name, donated, options.xla_options,
+            options.own_options.get("steps", True), traced_for,
+        )  # fmt: skip
         if not any(isinstance(c, Tracer) or (type(c) is Ref and c.owner is not None) for c in closed.consts):
             self.caches.traces[key] = traced
         elif isinstance(trace := transformation(), StageTrace):
             trace.calls[self.caches, key] = traced
         return traced
 
-    def typed_avals(self, call: Call) -> list[Any]:
-        """The types of arguments that have the requested shardings.
-
-        Raises:
-          ValueError: an argument is passed by name, of which `in_shardings` say nothing.
-        """
-        args, kwargs = call.dynamic
-        if kwargs:
-            raise ValueError(
-                f"jit of {describe_function(self.fun)}: in_shardings are those of the positional arguments, and "
-                f"{', '.join(sorted(kwargs))} was passed by name. Pass it by position, or put it on its devices "
-                "before, by xpr.device_put, and leave in_shardings out."
-            )
-        structure = tree.structure(tuple(args))
-        what = f"jit of {describe_function(self.fun)}"
-        requested = flatten_shardings(what, self.in_shardings, structure, "in_shardings")
-        requested += [None] * (len(call.avals) - len(requested))
-        return [a if s is None or type(a) is AbstractRef else typed(a, s) for a, s in zip(call.avals, requested)]
-
     def donated_leaves(self, call: Call) -> list[int]:
         """The flat positions of donated arguments."""
-        if not self.donate_argnums and not self.donate_argnames:
+        numbers, names = self.options.donate_argnums, self.options.donate_argnames
+        if not numbers and not names:
             return []
-        args, (_, kwargs) = call.args, call.dynamic
-        chosen = {n % len(args) for n in self.donate_argnums if -len(args) <= n < len(args)}
-        donated: list[int] = []
-        at = 0
-        for i, x in enumerate(args):
-            if i in call.static:
-                continue
-            n = len(tree.leaves(x))
-            if i in chosen:
-                donated.extend(range(at, at + n))
-            at += n
-        for name in sorted(kwargs):
-            n = len(tree.leaves(kwargs[name]))
-            if name in self.donate_argnames:
-                donated.extend(range(at, at + n))
-            at += n
-        return donated
+        return [i for i, flag in enumerate(call.flags(in_range(numbers, len(call.args)), names)) if flag]
 
     def usable(self, donated: Sequence[int], closed: ClosedJaxpr, call: Call) -> list[int]:
         """The donated arguments whose memory a result can use; warns of others that the program reads.
@@ -419,10 +349,15 @@ class JitFunction:
             )
         return reusable
 
+    def device(self) -> Any:
+        """The device that `jit` was told, or the first one of the platform; None where it was told neither."""
+        device, backend = self.options.device, self.options.backend
+        return devices.devices(backend)[0] if device is None and backend not in (None, "reference") else device
+
     def compiled_for(self, call: Call) -> Compiled:
         """The program for a call on its arguments' devices, compiled the first time."""
         leaves = [x.held() if type(x) is Ref else x for x in call.leaves]
-        device = self.device or (devices.devices(self.backend)[0] if self.backend else device_of(leaves))
+        device = self.device() or device_of(leaves)
         key = (call.key, shardings_of(leaves) if type(device) is NamedSharding else device)
         try:
             compiled = self.caches.compiled.get(key)
@@ -450,7 +385,7 @@ class JitFunction:
         for constant in traced.program.consts:
             if isinstance(constant, Tracer):
                 raise constant.misused()
-        layout = self.layout_of(traced, device, leaves)
+        layout = layout_of(self.fun, self.options, traced, device, leaves)
         with timed("lowering", self.name):
             lowered = traced.placed(traced.interface.names, device, layout).lower()
         log_compile(self.name, traced.jaxpr.in_avals)
@@ -461,81 +396,15 @@ class JitFunction:
             self.caches.reason = stored.reason or ""
         return compiled
 
-    def layout_of(self, traced: Traced, device: Any, leaves: Sequence[Any]) -> Layout | None:
-        """The shardings of a call on several devices; None if it runs on one.
-
-        Raises:
-          ValueError: a sharding doesn't fit an argument or a result.
-        """
-        if self.device is not None and mesh_of(traced.jaxpr.jaxpr) is None:
-            return None
-        requested_in, requested_out = (
-            [_with_devices(each, device) for each in shardings] for shardings in self.requested_shardings(traced)
-        )
-        program = traced.program
-        if traced.refs is not None:
-            leaves = [*leaves, *(x.held() for x in traced.refs.closed_over)]
-            requested_in += [None] * len(traced.refs.closed_over)
-        current = [x.sharding if type(x) is ShapeDtypeStruct else s for x, s in zip(leaves, shardings_of(leaves))]
-        if traced.refs is not None:
-            requested_out += [current[i] for i in traced.refs.written]
-        constants = shardings_of(program.consts)
-        shardings = [*requested_in, *requested_out, *constants, *current]
-        meshes = (each.mesh for each in shardings if type(each) is NamedSharding)
-        mesh = mesh_of(traced.jaxpr.jaxpr)
-        if isinstance(mesh, MeshOfProcesses):
-            self.check_are_of_process([*requested_in, *requested_out], mesh)
-            constants, current = tuple(shardings_over(mesh, constants)), shardings_over(mesh, current)
-        else:
-            by_default = _default_mesh(device)
-            mesh = next(meshes, None) or mesh_with_devices(mesh, device) or by_default
-        if mesh is None:
-            return None
-        requested_out = shardings_of_types(program.out_avals, mesh, requested_out)
-        arguments = [requested or actual for requested, actual in zip(requested_in, current)]
-        return Layout(mesh, arguments_beside_sums([*constants, *arguments], requested_out), requested_out)
-
-    def check_are_of_process(self, requested: Sequence[NamedSharding | None], mesh: MeshOfProcesses) -> None:
-        """Raises ValueError where a requested sharding is over others than this process's devices of a pmap."""
-        others = [each for each in requested if each is not None and each.mesh != mesh.line.local_mesh]
-        if others:
-            raise ValueError(
-                f"jit: {describe_function(self.fun)} calls a pmap over devices of several processes, {mesh.line.text}, "
-                f"so that its arguments and results are those of each process, on its own devices. {others[0]!r} is "
-                f"over others: leave in_shardings and out_shardings out, or use some over {mesh.line.local_mesh.text}."
-            )
-
-    def requested_shardings(self, traced: Traced) -> tuple[list[NamedSharding | None], list[NamedSharding | None]]:
-        """The sharding of each argument and result by `in_shardings` and `out_shardings`."""
-        args_tree, jaxpr = traced.in_tree, traced.jaxpr
-        ins: list[NamedSharding | None] = [None] * len(jaxpr.in_avals)
-        outs: list[NamedSharding | None] = [None] * len(jaxpr.out_avals)
-        if self.in_shardings is not None:
-            args, kwargs = tree.unflatten(args_tree, range(args_tree.num_leaves))
-            ins[: len(tree.leaves(args))] = flatten_shardings(
-                f"jit of {describe_function(self.fun)}", self.in_shardings, tree.structure(args), "in_shardings"
-            )
-            names = argument_names(self.fun, args, kwargs)
-            _check_cuts("argument", names, ins, jaxpr.in_avals, self.fun)
-        if self.out_shardings is not None:
-            outs = flatten_shardings(
-                f"jit of {describe_function(self.fun)}", self.out_shardings, traced.out_tree, "out_shardings"
-            )
-            blank = tree.unflatten(traced.out_tree, range(len(outs)))
-            names = [f"result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(blank)]
-            _check_cuts("", names, outs, jaxpr.out_avals, self.fun)
-        return ins, outs
-
     @boundary
     def trace(self, *args: Any, **kwargs: Any) -> Traced:
         """Traces without compiling; arguments may be anything with a shape and a dtype."""
         call = self.flattened(args, kwargs)
         call.typed(list(map(shaped, call.leaves)))
         traced = self.traced(call)
-        device = self.device
-        if device is None and self.backend not in (None, "reference"):
-            device = devices.devices(self.backend)[0]
-        return traced.placed(call.names(self.fun), device, self.layout_of(traced, device, call.leaves))
+        device = self.device()
+        layout = layout_of(self.fun, self.options, traced, device, call.leaves)
+        return traced.placed(call.names(self.fun), device, layout)
 
     @boundary
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
@@ -561,19 +430,6 @@ class JitFunction:
         """Forgets the traced and compiled programs of this function, and recent ones that may be of the same text."""
         self.caches.clear()
         compiler.forget_recent()
-
-
-def _with_devices(sharding: NamedSharding | None, device: Any) -> NamedSharding | None:
-    """A requested sharding; one over axes without devices as one over those of the arguments or of `set_mesh`."""
-    return sharding if sharding is None else sharding.update(mesh=mesh_with_devices(sharding.mesh, device))
-
-
-def _default_mesh(device: Any) -> Any:
-    """The mesh of a program whose arguments are on no device by name; ahead of calls one without devices will do."""
-    current, around = settings.mesh, settings.program_mesh
-    if device is None and around is None and type(current) is AbstractMesh and not current.manual_axes:
-        return current
-    return around if device is None or type(device) is NamedSharding else None
 
 
 def _by_reference(traced: Traced, leaves: Sequence[Any]) -> list[Any]:
@@ -669,9 +525,9 @@ def jit(
     check_function(fun, "jit")
     check_options("jit", compiler_options)
     in_shardings, out_shardings = map(without_layouts, (in_shardings, out_shardings))
-    _check_placement(device, backend, in_shardings=in_shardings, out_shardings=out_shardings)
-    out_memory = out_shardings if _names_memory(out_shardings) else None
-    named = _single_device(in_shardings, out_shardings)
+    check_placement(device, backend, in_shardings=in_shardings, out_shardings=out_shardings)
+    out_memory = out_shardings if names_memory(out_shardings) else None
+    named = single_device(in_shardings, out_shardings)
     if named is not None:
         device, in_shardings, out_shardings = named, None, None
     both = sorted(set(names_of(static_argnames)) & set(names_of(donate_argnames)))
@@ -683,93 +539,9 @@ def jit(
     numbers, names = by_number_and_name(fun, static_argnums, static_argnames)
     donate_numbers, donate_names = by_number_and_name(fun, donate_argnums, donate_argnames, needs_signature=True)
     donate_numbers = tuple(n for n in donate_numbers if n not in numbers)
-    return JitFunction(
-        fun,
-        numbers,
-        names,
-        donate_numbers,
-        donate_names,
-        device,
-        backend,
-        compiler_options,
-        in_shardings,
-        out_shardings,
-        out_memory,
-    )
-
-
-def _check_placement(device: Any, backend: str | None, **shardings: Any) -> None:
-    """Raises ValueError where devices are named in two ways, or a sharding leaves an axis to the compiler."""
-    named = [f"{name}={x!r}" for name, x in (("device", device), ("backend", backend)) if x is not None]
-    if len(named) > 1:
-        raise ValueError(f"One can't specify both a device and a backend for jit: {', '.join(named)}. Leave one out.")
-    for name, each in shardings.items():
-        leaves = tree.leaves(each, is_leaf=lambda x: isinstance(x, PartitionSpec))
-        if named and leaves:
-            raise ValueError(
-                f"jit: {named[0]} says where to run, and so does {name}={each!r}. Leave one of them out: {name} may be "
-                "xpr.sharding.SingleDeviceSharding(device)."
-            )
-        for leaf in leaves:
-            if PartitionSpec.UNCONSTRAINED in getattr(leaf, "spec", leaf if isinstance(leaf, PartitionSpec) else ()):
-                raise ValueError(
-                    f"jit: Unconstrained dims are not allowed in {name}, which says how a whole array is distributed, "
-                    f"and {leaf!r} has one. Leave the array out, by None; or use lax.with_sharding_constraint inside "
-                    "of the function."
-                )
-
-
-def _names_memory(shardings: Any) -> bool:
-    """Whether a sharding of a pytree names another memory than the device's."""
-    kinds = {each.memory_kind for each in tree.leaves(shardings) if isinstance(each, Sharding)}
-    return not kinds <= {None, "device"}
-
-
-def _moving_results(flat: FlatFunction, shardings: Any) -> Callable[..., list[Any]]:
-    """The function with its results in the memories that a pytree prefix of shardings names."""
-
-    def run(*leaves: Any) -> list[Any]:
-        results = flat(*leaves)
-        targets = tree.flatten_prefix(shardings, flat.out_tree, "out_shardings", lambda x: x is None, "jit")
-        return [
-            in_memory(x, space_of_kind(target.memory_kind)) if isinstance(target, Sharding) else x
-            for x, target in zip(results, targets)
-        ]
-
-    return run
-
-
-def _single_device(*shardings: Any) -> Any:
-    """The one device that shardings name, if they name one and no mesh.
-
-    Raises:
-      ValueError: they name something else, too.
-    """
-    unique = dict.fromkeys(tree.leaves(shardings, is_leaf=lambda x: isinstance(x, PartitionSpec)))
-    if not any(isinstance(each, SingleDeviceSharding) for each in unique):
-        return None
-    if not all(isinstance(each, SingleDeviceSharding) for each in unique) or len({s.device for s in unique}) > 1:
-        raise ValueError(
-            f"jit: in_shardings and out_shardings hold {', '.join(map(repr, unique))}. A program runs on one device, "
-            "or on those of one mesh: give shardings that name the same device, or NamedShardings over one mesh, of "
-            "which P() puts a whole array on each."
-        )
-    return next(iter(unique)).device
-
-
-def _frozen(shardings: Any) -> Any:
-    """A pytree of shardings and None as a part of keys."""
-    leaves, structure = tree.flatten(shardings, is_leaf=lambda x: x is None)
-    return tuple(leaves), structure
-
-
-def _check_cuts(
-    what: str,
-    names: Sequence[str],
-    shardings: Sequence[NamedSharding | None],
-    avals: Sequence[ShapedArray],
-    fun: Callable[..., Any],
-) -> None:
-    for name, sharding, aval in zip(names, shardings, avals):
-        if sharding is not None:
-            sharding.check(aval.shape, "jit", f"{what} {name} of {describe_function(fun)}".lstrip())
+    own_options, xla_options = split_options(compiler_options)
+    options_of_jit = JitOptions(
+        numbers, frozenset(names), donate_numbers, frozenset(donate_names), device, backend, own_options, xla_options,
+        in_shardings, out_shardings, out_memory,
+    )  # fmt: skip
+    return JitFunction(fun, options_of_jit)

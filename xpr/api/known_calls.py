@@ -12,11 +12,13 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 from xpr import dtypes, tree, tree_nodes
+from xpr.api.options import in_range
 from xpr.backend import devices, native
 from xpr.backend.argument_buffers import Writable, are_writable, writable_buffers
-from xpr.backend.array import Array, host_buffer, plain_type
+from xpr.backend.array import Array
 from xpr.backend.buffers import Buffer
 from xpr.backend.compiler import Executable
+from xpr.backend.operands import plain_buffer, plain_type
 from xpr.backend.plain_trees import flatten_plain
 from xpr.backend.sequence import SequenceExecutable
 from xpr.backend.shards import PartitionedExecutable
@@ -34,6 +36,7 @@ except ImportError:
     _known_calls = None  # type: ignore[assignment]
 
 _LEAF = tree.structure(0)
+Program = Executable | SequenceExecutable | PartitionedExecutable
 
 
 class KnownProgram(NamedTuple):
@@ -91,7 +94,7 @@ class KnownCalls:
     def remember(
         self,
         call: Call,
-        program: Executable | SequenceExecutable | PartitionedExecutable,
+        program: Program,
         constants: list[Buffer],
         out_tree: Any,
         donated: Sequence[int] = (),
@@ -100,62 +103,71 @@ class KnownCalls:
 
         `donated` are the positions of those that the program was given for its results, and no longer hold anything.
         """
-        (args, kwargs), leaves = call.dynamic, call.leaves
-        kinds = call.key, *map(type, leaves)
+        kinds = call.key, *map(type, call.leaves)
         if context.axes or kinds in self.offered:
             return
         if donated and type(program) not in (Executable, PartitionedExecutable):  # which are refused a buffer twice
             return
-        is_cut = isinstance(program, PartitionedExecutable)
-        path: Any = (program.run, None, False) if is_cut else program.hot_path()  # type: ignore[union-attr]
+        is_partitioned = isinstance(program, PartitionedExecutable)
+        path: Any = (program.run, None, False) if is_partitioned else program.hot_path()  # type: ignore[union-attr]
         if path is None:
             return
-        run, handlers, in_background = path
         self.offered.add(kinds)
-        arrays = [x for x in leaves if type(x) is Array]
-        types: list[Any] = [x.aval if type(x) is Array else plain_type(x) for x in leaves]
-        if None in types:
+        types: list[Any] = [x.aval if type(x) is Array else plain_type(x) for x in call.leaves]
+        if None in types or not _are_in_place(program, call.leaves, len(constants)):
             return
         if any(aval.dtype == dtypes.float0 for aval in program.out_avals):  # not arrays: the general path returns them
             return
-        key: list[Any] = []
-        for x, aval in zip(leaves, types):
-            key += [aval, type(x)] if type(x) is not Array else [aval] if x._device is None else [aval, x._device]
+        run, handlers, in_background = path
+        plain = [aval for x, aval in zip(call.leaves, types) if type(x) is not Array]
         unused: list[list[Writable]] | None = None
-        if isinstance(program, PartitionedExecutable):
-            if len(arrays) < len(leaves):
-                return
-            in_shardings = program.in_shardings[len(constants) :]
-            if not all(has_sharding(x, sharding) for x, sharding in zip(leaves, in_shardings)):
-                return
-            result_devices: Any = tuple(program.out_shardings)
-        else:
-            default = devices.default_device()
-            if not all((x._device or default) is program.device for x in arrays):
-                return
-            result_devices = None if program.device is default else (program.device,) * len(program.out_avals)
-            plain = [types[i] for i, x in enumerate(leaves) if type(x) is not Array]
-            # A result tells when the program has ended.
-            if handlers and not in_background and not donated and are_writable(plain, default):
-                unused = []
+        # A result tells when the program has ended.
+        if handlers and not in_background and not donated and are_writable(plain, devices.default_device()):
+            unused = []
         unflatten = None if out_tree == _LEAF else out_tree.spec.unflatten
         known = KnownProgram(
-            run, handlers, in_background, constants, unused, program.out_avals, result_devices, unflatten,
+            run, handlers, in_background, constants, unused, program.out_avals, _result_devices(program), unflatten,
             tuple(donated),
         )  # fmt: skip
-        if self.static is not None:
-            key.insert(0, call.static_key())
-        if not kwargs and all(map(operator.is_, args, leaves)) and len(args) == len(leaves):
+        self.store(call, types, known)
+
+    def store(self, call: Call, types: Sequence[ShapedArray], known: KnownProgram) -> None:
+        """Stores a program in the table for the containers that the arguments of a call are in."""
+        (args, kwargs), leaves = call.dynamic, call.leaves
+        key: list[Any] = [] if self.static is None else [call.static_key()]
+        for x, aval in zip(leaves, types):
+            key += [aval, type(x)] if type(x) is not Array else [aval] if x._device is None else [aval, x._device]
+        if not kwargs and _are_same(args, leaves):
             self.direct[settings.trace_key, *key] = known
             return
         flat = _flatten((args, kwargs))
-        if flat is not None and len(flat[0]) == len(leaves) and all(map(operator.is_, flat[0], leaves)):
+        if flat is not None and _are_same(flat[0], leaves):
             try:
                 self.in_trees[settings.trace_key, flat[1], *key] = known
                 return
             except Exception:  # of static data in a node that have no hash: optree does without
                 pass
         self.in_nodes[settings.trace_key, call.in_tree.spec, *key] = known
+
+
+def _are_in_place(program: Program, leaves: Sequence[Any], n_constants: int) -> bool:
+    """Whether no leaf has to be moved to where the program takes it, after its constants."""
+    if isinstance(program, PartitionedExecutable):
+        shardings = program.in_shardings[n_constants:]
+        return all(type(x) is Array and has_sharding(x, sharding) for x, sharding in zip(leaves, shardings))
+    default = devices.default_device()
+    return all((x._device or default) is program.device for x in leaves if type(x) is Array)
+
+
+def _result_devices(program: Program) -> tuple[Any, ...] | None:
+    """The device or the sharding of each result; None where all are on the default device."""
+    if isinstance(program, PartitionedExecutable):
+        return tuple(program.out_shardings)
+    return None if program.device is devices.default_device() else (program.device,) * len(program.out_avals)
+
+
+def _are_same(values: Sequence[Any], leaves: Sequence[Any]) -> bool:
+    return len(values) == len(leaves) and all(map(operator.is_, values, leaves))
 
 
 def _call_in(table: dict[tuple[Any, ...], KnownProgram], first: tuple[Any, ...], leaves: Sequence[Any]) -> Any:
@@ -237,7 +249,7 @@ def _put(buffers: list[Any], plain_at: Sequence[tuple[int, ShapedArray]]) -> Non
     """Replaces plain values by buffers of them."""
     device = devices.default_device()
     for i, aval in plain_at:
-        buffers[i] = host_buffer(buffers[i], aval, device)
+        buffers[i] = plain_buffer(buffers[i], aval, device)
 
 
 def _new_buffers(plain_at: Sequence[tuple[int, ShapedArray]]) -> list[Writable]:
@@ -258,7 +270,7 @@ def _without_static(
     numbers: tuple[int, ...], names: tuple[str, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], tuple[Any, ...]]:
     """The dynamic arguments, and `Call.static_key` of the static ones."""
-    chosen = {n if n >= 0 else len(args) + n for n in numbers}
+    chosen = in_range(numbers, len(args))
     key: list[tuple[int | str, Any]] = [(i, cache_key(x)) for i, x in enumerate(args) if i in chosen]
     key += [(name, cache_key(kwargs[name])) for name in names if name in kwargs]
     args = tuple([x for i, x in enumerate(args) if i not in chosen])

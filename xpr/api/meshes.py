@@ -248,7 +248,7 @@ def _from_local_data(sharding: Any, local_data: Any, global_shape: Sequence[int 
             )
         return _of_parts(shape, [local], sharding)
     check_has_local_devices(sharding)
-    ndim, cuts = local.aval.ndim, sharding.cuts(local.aval.ndim)
+    ndim, counts = local.aval.ndim, sharding.shard_counts(local.aval.ndim)
     local_numbers = sharding.part_numbers(ndim)[list(sharding.local)]
     local_parts = [np.unique(local_numbers[:, axis]).tolist() for axis in range(ndim)]  # which parts, along each axis
     global_sizes = [None] * ndim if global_shape is None else list(global_shape)
@@ -260,7 +260,7 @@ def _from_local_data(sharding: Any, local_data: Any, global_shape: Sequence[int 
         )
     whole = tuple([
         n * count // len(parts) if size is None else size
-        for n, count, parts, size in zip(shape, cuts, local_parts, global_sizes)
+        for n, count, parts, size in zip(shape, counts, local_parts, global_sizes)
     ])  # fmt: skip
     sharding.check(whole, "make_array_from_process_local_data", "an array")
     part = sharding.shard_shape(whole)

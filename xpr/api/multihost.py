@@ -203,7 +203,7 @@ def _to_local(x: Any, sharding: NamedSharding) -> Any:
         return x
     parts = {shard.device: shard.data for shard in device_put(x, sharding).addressable_shards}
     local = NamedSharding(sharding.mesh.local_mesh, sharding.spec)
-    sizes = [n * count for n, count in zip(next(iter(parts.values())).shape, local.cuts(x.ndim))]
+    sizes = [n * count for n, count in zip(next(iter(parts.values())).shape, local.shard_counts(x.ndim))]
     return make_array_from_single_device_arrays(sizes, local, [parts[device] for device in local.devices])
 
 

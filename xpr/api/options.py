@@ -1,15 +1,64 @@
-"""Parsing the options of `jit`: static and donated arguments by number and name, and compiler options."""
+"""The options of `jit`: static and donated arguments by number and name, compiler options, and where to run."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from xpr import tree
 from xpr.core.avals import describe
 from xpr.core.source import describe_function
 
 OWN_OPTIONS = frozenset({"reroll", "steps"})  # of compiling; the others are XLA's
+
+
+@dataclass(frozen=True, eq=False)
+class JitOptions:
+    """How a function is jitted; the arguments of `jit`, checked.
+
+    Attributes:
+      static_argnums, static_argnames: the positions and the names of static arguments.
+      donate_argnums, donate_argnames: the same of donated ones.
+      device, backend: where to run; None for what `jit` was not told.
+      own_options, xla_options: compiler options of xpr's own, and XLA's or None.
+      in_shardings, out_shardings: pytree prefixes of arguments and results.
+      out_memory: `out_shardings` where one of them names another memory than the device's; else None.
+    """
+
+    static_argnums: tuple[int, ...]
+    static_argnames: frozenset[str]
+    donate_argnums: tuple[int, ...]
+    donate_argnames: frozenset[str]
+    device: Any
+    backend: str | None
+    own_options: dict[str, bool]
+    xla_options: dict[str, Any] | None
+    in_shardings: Any
+    out_shardings: Any
+    out_memory: Any
+
+    @property
+    def static(self) -> tuple[tuple[int, ...], tuple[str, ...]] | None:
+        """The positions and the names of static arguments; None where there are none."""
+        if not self.static_argnums and not self.static_argnames:
+            return None
+        return self.static_argnums, tuple(sorted(self.static_argnames))
+
+    def key(self) -> tuple[Any, ...]:
+        """The options as a part of cache keys."""
+        trees = self.own_options, self.xla_options, self.in_shardings, self.out_shardings, self.out_memory
+        leaves, structure = tree.flatten(trees, is_leaf=lambda x: x is None)
+        return (
+            self.static_argnums, self.static_argnames, self.donate_argnums, self.donate_argnames, self.device,
+            self.backend, *leaves, structure,
+        )  # fmt: skip
+
+    __fingerprint__ = (
+        "static_argnums", "static_argnames", "donate_argnums", "donate_argnames", "device", "backend", "own_options",
+        "xla_options", "in_shardings", "out_shardings", "out_memory",
+    )  # fmt: skip
 
 
 def check_options(verb: str, options: Any) -> None:
@@ -29,6 +78,11 @@ def split_options(options: dict[str, Any] | None) -> tuple[dict[str, bool], dict
         if type(chosen) is not bool:
             raise ValueError(f"jit: the compiler option {name!r} must be True or False, and is {chosen!r}.")
     return own_options, {name: chosen for name, chosen in (options or {}).items() if name not in own_options} or None
+
+
+def in_range(argnums: Sequence[int], count: int) -> set[int]:
+    """The positions among `count` arguments that numbers stand for, of which negative ones count from the end."""
+    return {n % count for n in argnums if -count <= n < count}
 
 
 def numbers_of(option: int | Sequence[int] | None) -> tuple[int, ...]:

@@ -101,10 +101,8 @@ def pmap(
     requested = None if devices is None else tuple(devices)
     if requested == ():
         raise ValueError("pmap: devices is empty. Name one for each row, or leave it out.")
-    mapped_over = partial(
-        _pmap, fun, name, in_axes, out_axes, static_broadcasted_argnums, axis_size, backend, donate_argnums
-    )
-    on_this_process = mapped_over(requested, None)
+    options = _Options(name, in_axes, out_axes, static_broadcasted_argnums, axis_size, backend, donate_argnums)
+    on_this_process = _Mapped(fun, options, requested, None).call
     everywhere: list[Callable[..., Any]] = []  # set by the first call, which looks up the devices
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
@@ -112,7 +110,8 @@ def pmap(
             return on_this_process(*args, **kwargs)
         if not everywhere:
             line = Mesh(platforms.devices(backend) if requested is None else list(requested), name)
-            everywhere.append(mapped_over(line.flat, line) if line.is_multi_process else on_this_process)
+            several = line.is_multi_process
+            everywhere.append(_Mapped(fun, options, line.flat, line).call if several else on_this_process)
         return everywhere[0](*args, **kwargs)
 
     entry = named_like(boundary(mapped), fun)
@@ -130,58 +129,93 @@ def _lower(
 _INSTEAD = "Use shard_map, with a spec for the ref."
 
 
-def _pmap(
-    fun: Callable[..., Any], name: Any, in_axes: Any, out_axes: Any, static_broadcasted_argnums: int | Sequence[int],
-    axis_size: int | None, backend: str | None, donate_argnums: int | Sequence[int],
-    requested: tuple[Any, ...] | None, line: Mesh | None,
-) -> Callable[..., Any]:  # fmt: skip
-    """`pmap` over devices of this process, or over those of several, `line`."""
-    staged_for: dict[Any, _Staged] = {}
-    known_calls = KnownCalls()
+class _Options(NamedTuple):
+    """The arguments of `pmap` but the function and the devices."""
 
-    def mapped(*args: Any, **kwargs: Any) -> Any:
+    axis_name: Any
+    in_axes: Any
+    out_axes: Any
+    static_argnums: int | Sequence[int]
+    axis_size: int | None
+    backend: str | None
+    donate_argnums: int | Sequence[int]
+
+
+class _Mapped:
+    """A function mapped over devices of this process, or over those of several, `line`: the calls of a `pmap`.
+
+    `requested` are the devices that the user named; None for the first ones.
+    """
+
+    __slots__ = ("fun", "known_calls", "line", "options", "requested", "staged")
+    __closes_over__ = ("fun",)
+
+    def __init__(
+        self, fun: Callable[..., Any], options: _Options, requested: tuple[Any, ...] | None, line: Mesh | None
+    ):
+        self.fun, self.options, self.requested, self.line = fun, options, requested, line
+        self.staged: dict[Any, _Staged] = {}
+        self.known_calls = KnownCalls()
+
+    def __copy__(self) -> _Mapped:
+        """A copy that knows no calls, whose function will be replaced, see control/closures.py."""
+        return _Mapped(self.fun, self.options, self.requested, self.line)
+
+    def call(self, *args: Any, **kwargs: Any) -> Any:
         if context.trace.runs_known_calls:
-            results = call_known(known_calls, args, kwargs)
+            results = call_known(self.known_calls, args, kwargs)
             if results is not NotImplemented:
                 return results
-        static = positions(static_broadcasted_argnums, len(args), "static_broadcasted_argnums")
-        axes = _without(in_axes, static)
+        options = self.options
+        static = positions(options.static_argnums, len(args), "static_broadcasted_argnums")
+        axes = _without(options.in_axes, static)
         call = Call(args, kwargs, {i: args[i] for i in static})
-        if settings.disable_jit and line is None:
-            return vmap(call.of_dynamic(fun), axes, out_axes, name, axis_size)(*call.dynamic[0], **kwargs)
-        leaves, chosen = call.leaves, call.of_dynamic(fun)
-        refuse_refs("pmap", fun, leaves, _INSTEAD)
+        chosen, leaves = call.of_dynamic(self.fun), call.leaves
+        if settings.disable_jit and self.line is None:
+            return vmap(chosen, axes, options.out_axes, options.axis_name, options.axis_size)(
+                *call.dynamic[0], **kwargs
+            )
+        refuse_refs("pmap", self.fun, leaves, _INSTEAD)
         dims = input_dims("pmap", chosen, *call.dynamic, leaves, axes)
-        size = mapped_size("pmap", chosen, *call.dynamic, leaves, dims, axis_size)
-        _check_rows(fun, size, line)
-        call.check_hashable("pmap", fun, "don't name it in static_broadcasted_argnums")
+        size = mapped_size("pmap", chosen, *call.dynamic, leaves, dims, options.axis_size)
+        _check_rows(self.fun, size, self.line)
+        call.check_hashable("pmap", self.fun, "don't name it in static_broadcasted_argnums")
         call.typed([aval_of(x) if d is None else row_aval(aval_of(x), d) for x, d in zip(leaves, dims)], size)
-        staged = staged_for.get(call.key)
-        if staged is None:
-            flat = FlatFunction(chosen, call.in_tree)
-            with axes_in_scope(NamedAxis(name, size if line is None else line.size)):
-                closed = stage(flat, call.avals, signature_of("mapped with pmap", chosen, *call.dynamic))
-            refuse_refs("pmap", fun, closed.consts, _INSTEAD)
-            staged = _Staged(closed, flat.out_tree, _out_axes(fun, closed, flat.out_tree, out_axes))
-            if not any(isinstance(c, Tracer) for c in closed.consts):
-                staged_for[call.key] = staged
-        closed = staged.closed
-        n = len(closed.consts)
-        donated = [False] * n + _donated(donate_argnums, static, args, len(leaves))
-        operands = [*closed.consts, *leaves]
-        params = pmap_params(
-            constvars_to_invars(closed), [*[None] * n, *dims], staged.out_axes, donated, n, axis_name=name,
-            axis_size=size, global_axis_size=None if line is None else line.size, backend=backend,
-            devices=None if requested is None else names_of_devices(requested), name=function_name(fun),
-        )  # fmt: skip
+        staged = self.staged_for(call, chosen, size)
+        consts = staged.closed.consts
+        donated = call.flags(positions(options.donate_argnums, len(args), "donate_argnums"))
+        operands, params = [*consts, *leaves], self.params(staged, dims, donated, size)
         outs = xla_pmap_p.bind(*operands, **params)
         if context.trace.runs_known_calls and not static and not any(donated):
             program = pmap_program(operands, params)
-            constants = list(map(buffer_at, closed.consts, program.in_shardings))
-            known_calls.remember(call, program, constants, staged.out_tree)
+            constants = list(map(buffer_at, consts, program.in_shardings))
+            self.known_calls.remember(call, program, constants, staged.out_tree)
         return tree.unflatten(staged.out_tree, outs)
 
-    return mapped
+    def staged_for(self, call: Call, fun: Callable[..., Any], size: int) -> _Staged:
+        """`fun`, of the dynamic arguments alone, staged for rows of a call's types."""
+        staged = self.staged.get(call.key)
+        if staged is not None:
+            return staged
+        flat = FlatFunction(fun, call.in_tree)
+        with axes_in_scope(NamedAxis(self.options.axis_name, size if self.line is None else self.line.size)):
+            closed = stage(flat, call.avals, signature_of("mapped with pmap", fun, *call.dynamic))
+        refuse_refs("pmap", self.fun, closed.consts, _INSTEAD)
+        out_axes = _out_axes(self.fun, closed, flat.out_tree, self.options.out_axes)
+        staged = _Staged(closed, flat.out_tree, out_axes)
+        if not any(isinstance(c, Tracer) for c in closed.consts):
+            self.staged[call.key] = staged
+        return staged
+
+    def params(self, staged: _Staged, dims: Sequence[int | None], donated: Sequence[bool], size: int) -> dict[str, Any]:
+        """The parameters of the operation, whose operands are the constants and the leaves."""
+        n, line = len(staged.closed.consts), self.line
+        return pmap_params(
+            constvars_to_invars(staged.closed), [*[None] * n, *dims], staged.out_axes, [*[False] * n, *donated], n,
+            axis_name=self.options.axis_name, axis_size=size, global_axis_size=None if line is None else line.size,
+            backend=self.options.backend, devices=None if self.requested is None else names_of_devices(self.requested),
+            name=function_name(self.fun),
+        )  # fmt: skip
 
 
 def _check_rows(fun: Callable[..., Any], size: int, line: Mesh | None) -> None:
@@ -198,13 +232,6 @@ def _without(in_axes: Any, static: Sequence[int]) -> Any:
     if not static or not isinstance(in_axes, tuple):
         return in_axes
     return tuple([axis for i, axis in enumerate(in_axes) if i not in static])
-
-
-def _donated(argnums: int | Sequence[int], static: Sequence[int], args: Sequence[Any], number: int) -> list[bool]:
-    """Which leaves are donated."""
-    chosen = positions(argnums, len(args), "donate_argnums")
-    flags = [i in chosen for i, x in enumerate(args) if i not in static for _ in tree.leaves(x)]
-    return flags + [False] * (number - len(flags))
 
 
 def _out_axes(fun: Callable[..., Any], closed: ClosedJaxpr, out_tree: Any, out_axes: Any) -> list[int | None]:

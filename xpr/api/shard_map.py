@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer, context, current
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import cache_key
-from xpr.core.ref_views import refuse_cut_views
+from xpr.core.ref_views import refuse_split_views
 from xpr.core.refs import Ref
 from xpr.core.source import check_function, describe_function, summarize, text_of
 from xpr.core.specs import check_spec
@@ -124,92 +124,152 @@ def shard_map(
         return _over_the_current_mesh(
             fun, in_specs=in_specs, out_specs=out_specs, axis_names=axis_names, check_vma=check_vma
         )
-    manual = ManualMesh(mesh, _manual_axes(mesh, axis_names), check_vma)
-    known: dict[Any, tuple[ClosedJaxpr, Any, list[PartitionSpec], Sequence[bool]]] = {}
-    mapped_for: dict[Any, Callable[..., Any]] = {}  # by the plain values among the arguments
+    mapped = _Mapped(fun, in_specs, out_specs, ManualMesh(mesh, _manual_axes(mesh, axis_names), check_vma))
+    return named_like(boundary(mapped.call), fun)
 
-    def mapped(*args: Any, **by_name: Any) -> Any:
+
+class _Staged(NamedTuple):
+    """A function staged for arguments of some types.
+
+    Attributes:
+      closed: its jaxpr, of shards.
+      out_tree: the structure of its results.
+      out_specs: those of its results, and of the values that it writes to refs.
+      written: which leaves are refs that it writes.
+    """
+
+    closed: ClosedJaxpr
+    out_tree: Any
+    out_specs: list[PartitionSpec]
+    written: Sequence[bool]
+
+
+class _Mapped:
+    """A function on every device of a mesh: the calls of what `shard_map` returns."""
+
+    __slots__ = ("by_static", "fun", "in_specs", "manual", "out_specs", "staged")
+    __closes_over__ = ("fun",)
+
+    def __init__(self, fun: Callable[..., Any], in_specs: Any, out_specs: Any, manual: ManualMesh):
+        self.fun, self.in_specs, self.out_specs, self.manual = fun, in_specs, out_specs, manual
+        self.staged: dict[Any, _Staged] = {}  # by types and specs
+        self.by_static: dict[Any, Callable[..., Any]] = {}  # by the plain values among the arguments
+
+    def __copy__(self) -> _Mapped:
+        """A copy that knows no calls, whose function will be replaced, see control/closures.py."""
+        return _Mapped(self.fun, self.in_specs, self.out_specs, self.manual)
+
+    def call(self, *args: Any, **by_name: Any) -> Any:
         if by_name:
             raise TypeError(
-                f"shard_map: {describe_function(fun)} was given {', '.join(map(repr, by_name))} by name, and arguments "
-                "have their specs by position. Pass them so, or bind them before: shard_map(partial(f, y=y), ...)."
+                f"shard_map: {describe_function(self.fun)} was given {', '.join(map(repr, by_name))} by name, and "
+                "arguments have their specs by position. Pass them so, or bind them before: "
+                "shard_map(partial(f, y=y), ...)."
             )
-        _check_mesh_inside(mesh)
-        static = _static(in_specs, args)
+        _check_mesh_inside(self.manual.mesh)
+        static = _static(self.in_specs, args)
         if not static:
-            return of_arrays(args)
-        chosen = [i for i in range(len(args)) if i not in static]
+            return self.call_on_arrays(*args)
+        return self.with_static(static, args)(*[x for i, x in enumerate(args) if i not in static])
+
+    def with_static(self, static: Sequence[int], args: tuple[Any, ...]) -> Callable[..., Any]:
+        """The function of the other arguments, kept for these values of the static ones if they can be hashed."""
         key: Any = tuple([(i, cache_key(args[i])) for i in static])
         try:
-            mapped_arrays = mapped_for.get(key)
-        except Exception:  # an argument can't be hashed, whatever its __hash__ raises
-            mapped_arrays = key = None
-        if mapped_arrays is None:
-            specs = in_specs if in_specs is None else tuple([in_specs[i] for i in chosen])
-            mapped_arrays = shard_map(
-                with_static(fun, static, args), mesh=mesh, in_specs=specs, out_specs=out_specs, axis_names=axis_names,
-                check_vma=check_vma,
-            )  # fmt: skip
-            if key is not None:
-                mapped_for[key] = mapped_arrays
-        return mapped_arrays(*[args[i] for i in chosen])
+            known = self.by_static.get(key)
+        except Exception:  # whatever a value's __hash__ raises
+            known = key = None
+        if known is not None:
+            return known
+        specs = self.in_specs
+        if specs is not None:
+            specs = tuple([spec for i, spec in enumerate(specs) if i not in static])
+        of_arrays = _Mapped(with_static(self.fun, static, args), specs, self.out_specs, self.manual).call_on_arrays
+        if key is not None:
+            self.by_static[key] = of_arrays
+        return of_arrays
 
-    def of_arrays(args: tuple[Any, ...]) -> Any:
+    def call_on_arrays(self, *args: Any) -> Any:
+        """The results for arguments that are pytrees of arrays and refs."""
+        fun, manual = self.fun, self.manual
         leaves, structure = tree.flatten(args)
-        if in_specs is FROM_ARGUMENTS:
+        if self.in_specs is FROM_ARGUMENTS:
             specs = _current_specs(fun, args, leaves, manual)
         else:
-            specs = _flat_specs(fun, "in_specs", in_specs, structure, manual)
-        if Ref not in map(type, leaves) and set(manual.axes) & set(manual.mesh.explicit_axes):
+            specs = _flat_specs(fun, "in_specs", self.in_specs, structure, manual)
+        has_refs = Ref in map(type, leaves)
+        if not has_refs and set(manual.axes) & set(manual.mesh.explicit_axes):
             leaves = [_with_sums(x, spec, manual) for x, spec in zip(leaves, specs)]
         avals = list(map(aval_of, leaves))
-        for i, (aval, spec) in enumerate(zip(avals, specs)):
-            if len(spec) > aval.ndim or any(n % count for n, count in zip(aval.shape, _cuts(manual, spec, aval.ndim))):
-                name = f"argument {argument_names(fun, args, {})[i]} of {describe_function(fun)}"
-                if len(spec) > aval.ndim:
-                    raise ValueError(
-                        f"shard_map applied to the function {getattr(fun, '__name__', 'f')!r}: {name} has type "
-                        f"{aval.str_short()}, which has rank {aval.ndim}, and its spec is {spec!r}, which has length "
-                        f"{len(spec)}. A spec has an element for each axis at most; "
-                        "consider using an in_specs entry of `P()`, which cuts nothing."
-                    )
-                NamedSharding(mesh, spec).check(aval.shape, "shard_map", name)
-        parts = list(map(manual.local_aval, avals, specs))
-        key = (settings.trace_key, context.axes, structure, *parts, *specs)
-        staged = known.get(key)
+        _check_arguments(fun, args, avals, specs, manual)
+        shards = list(map(manual.local_aval, avals, specs))
+        key = (settings.trace_key, context.axes, structure, *shards, *specs)
+        staged = self.staged.get(key)
         if staged is None:
-            flat = FlatFunction(fun, tree.structure((args, {})))
             trace = _trace_of(leaves, specs, manual, signature_of("mapped with shard_map", fun, args, {}))
-            with manual.in_scope(checked=manual.check), with_mesh(manual.inner):
-                closed = stage(_cast_by_the_user(flat) if manual.check else flat, parts, trace=trace)
-            _refuse_cut_constants(fun, closed)
-            written: Sequence[bool] = ()
-            if uses_of_refs(closed.jaxpr).any:
-                closed, written = on_values("shard_map", fun, closed)
-            if manual.check:
-                _check_divergence(fun, closed, list(map(manual.varying_axes, specs)))
-                closed = closed.replace(
-                    jaxpr=resolve_of_copies(closed.jaxpr, list(map(manual.varying_axes, specs)), manual.sizes)
-                )
-            outs = [*_flat_specs(fun, "out_specs", out_specs, flat.out_tree, manual), *mask(specs, written)]
-            staged = closed, flat.out_tree, outs, written
-            refs = mask(argument_names(fun, args, {}), written) if any(written) else []
-            _check_results(fun, staged, specs, manual, refs)
+            staged = self.stage(args, shards, specs, trace)
             depends_on_values = isinstance(trace, DeviceTrace) and trace.was_asked
-            if not depends_on_values and not any(isinstance(c, Tracer) for c in closed.consts):
-                known[key] = staged
-        closed, out_tree, outs, written = staged
-        if Ref not in map(type, leaves):
-            return tree.unflatten(out_tree, manual.bind(closed, leaves, specs, outs))
+            if not depends_on_values and not any(isinstance(c, Tracer) for c in staged.closed.consts):
+                self.staged[key] = staged
+        if not has_refs:
+            return tree.unflatten(staged.out_tree, manual.bind(staged.closed, leaves, specs, staged.out_specs))
         check_aliases("shard_map", fun, lambda: argument_names(fun, args, {}), leaves, ())
-        refuse_cut_views("shard_map", args, [any(part is not None for part in spec) for spec in specs])
-        found = manual.bind(closed, [read(x) if type(x) is Ref else x for x in leaves], specs, outs)
-        results, last = split_list(found, out_tree.num_leaves)
-        for ref, value in zip(mask(leaves, written), last):
+        refuse_split_views("shard_map", args, [any(part is not None for part in spec) for spec in specs])
+        values = [read(x) if type(x) is Ref else x for x in leaves]
+        results, last = split_list(
+            manual.bind(staged.closed, values, specs, staged.out_specs), staged.out_tree.num_leaves
+        )
+        for ref, value in zip(mask(leaves, staged.written), last):
             write(ref, value)
-        return tree.unflatten(out_tree, results)
+        return tree.unflatten(staged.out_tree, results)
 
-    return named_like(boundary(mapped), fun)
+    def stage(
+        self, args: Sequence[Any], shards: Sequence[ShapedArray], specs: Sequence[PartitionSpec], trace: StageTrace
+    ) -> _Staged:
+        """The function staged for arguments of whose leaves each device has shards of these types.
+
+        Raises:
+          ValueError: devices might wait for each other forever, or a result doesn't fit its spec.
+        """
+        fun, manual = self.fun, self.manual
+        flat = FlatFunction(fun, tree.structure((args, {})))
+        with manual.in_scope(checked=manual.check), with_mesh(manual.inner):
+            closed = stage(_cast_by_the_user(flat) if manual.check else flat, shards, trace=trace)
+        _refuse_partitioned_constants(fun, closed)
+        written: Sequence[bool] = ()
+        if uses_of_refs(closed.jaxpr).any:
+            closed, written = on_values("shard_map", fun, closed)
+        if manual.check:
+            varying = list(map(manual.varying_axes, specs))
+            _check_divergence(fun, closed, varying)
+            closed = closed.replace(jaxpr=resolve_of_copies(closed.jaxpr, varying, manual.sizes))
+        out_specs = _flat_specs(fun, "out_specs", self.out_specs, flat.out_tree, manual)
+        staged = _Staged(closed, flat.out_tree, [*out_specs, *mask(specs, written)], written)
+        refs = mask(argument_names(fun, args, {}), written) if any(written) else []
+        _check_results(fun, staged, specs, manual, refs)
+        return staged
+
+
+def _check_arguments(
+    fun: Callable[..., Any], args: Sequence[Any], avals: Sequence[ShapedArray], specs: Sequence[PartitionSpec],
+    manual: ManualMesh,
+) -> None:  # fmt: skip
+    """Raises ValueError where a spec has more elements than an argument has axes, or doesn't divide them."""
+    for i, (aval, spec) in enumerate(zip(avals, specs)):
+        sharding = NamedSharding(manual.mesh, spec)
+        fits = len(spec) <= aval.ndim
+        if fits and not any(n % count for n, count in zip(aval.shape, sharding.shard_counts(aval.ndim))):
+            continue
+        name = f"argument {argument_names(fun, args, {})[i]} of {describe_function(fun)}"
+        if fits:
+            sharding.check(aval.shape, "shard_map", name)
+            continue
+        raise ValueError(
+            f"shard_map applied to the function {getattr(fun, '__name__', 'f')!r}: {name} has type "
+            f"{aval.str_short()}, which has rank {aval.ndim}, and its spec is {spec!r}, which has length {len(spec)}. "
+            "A spec has an element for each axis at most; consider using an in_specs entry of `P()`, which cuts "
+            "nothing."
+        )
 
 
 def smap(
@@ -300,15 +360,11 @@ def _static(in_specs: Any, args: tuple[Any, ...]) -> list[int]:
         unspecified: Any = range(len(args))
     elif isinstance(in_specs, (tuple, list)) and not isinstance(in_specs, PartitionSpec) and len(in_specs) == len(args):
         unspecified = [
-            i for i, spec in enumerate(in_specs) if not any(map(_is_cut, tree.leaves(spec, is_leaf=_is_spec)))
+            i for i, each in enumerate(in_specs) if all(x is None for x in tree.leaves(each, is_leaf=_is_spec))
         ]
     else:
         return []
     return [i for i in unspecified if not all(isinstance(x, _ARRAYS) for x in tree.leaves(args[i]))]
-
-
-def _is_cut(spec: Any) -> bool:
-    return spec is not None
 
 
 _ARRAYS = (Array, Tracer, np.ndarray, np.generic)
@@ -389,10 +445,6 @@ def _manual_axes(mesh: Mesh, axis_names: Collection[Any]) -> tuple[Any, ...]:
     return tuple([name for name in names if not axis_names or name in axis_names])
 
 
-def _cuts(manual: ManualMesh, spec: PartitionSpec, ndim: int) -> tuple[int, ...]:
-    return NamedSharding(manual.mesh, spec).cuts(ndim)
-
-
 def _flat_specs(
     fun: Callable[..., Any], name: str, specs: Any, structure: Any, manual: ManualMesh
 ) -> list[PartitionSpec]:
@@ -441,7 +493,7 @@ def _is_spec(x: Any) -> bool:
     return x is None or isinstance(x, PartitionSpec)
 
 
-def _refuse_cut_constants(fun: Callable[..., Any], closed: ClosedJaxpr) -> None:
+def _refuse_partitioned_constants(fun: Callable[..., Any], closed: ClosedJaxpr) -> None:
     """Raises NotImplementedError where the function closes over what is partitioned over Explicit axes."""
     cut = [v.aval.str_short() for v in closed.jaxpr.constvars if v.aval.explicit is not None]
     if cut:
@@ -467,7 +519,11 @@ def _check_divergence(fun: Callable[..., Any], closed: ClosedJaxpr, argument_axe
 
 
 def _check_results(
-    fun: Callable[..., Any], staged: Any, in_specs: Sequence[PartitionSpec], manual: ManualMesh, refs: Sequence[str]
+    fun: Callable[..., Any],
+    staged: _Staged,
+    in_specs: Sequence[PartitionSpec],
+    manual: ManualMesh,
+    refs: Sequence[str],
 ) -> None:
     """Raises ValueError where a result has too few axes for its spec, or may vary where it must be replicated.
 

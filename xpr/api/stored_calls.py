@@ -182,7 +182,7 @@ class StoredCall:
 
 def check_circumstances(jitted: Any) -> None:
     """Raises Refused where no call of a function is looked for on disk."""
-    if jitted.in_shardings is not None or jitted.out_shardings is not None:
+    if jitted.options.in_shardings is not None or jitted.options.out_shardings is not None:
         raise Refused("jit was given shardings")
     if context.axes or processes.group() is not None:
         raise Refused("it is mapped over an axis, or runs in several processes")

@@ -15,7 +15,7 @@ from xpr.core.avals import aval_of
 from xpr.core.explicit import ExplicitSharding
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import constvars_to_invars, effects
-from xpr.core.ref_views import refuse_cut_views
+from xpr.core.ref_views import refuse_split_views
 from xpr.core.refs import Ref
 from xpr.core.source import check_function, describe_function
 from xpr.core.specs import axes_of
@@ -82,19 +82,12 @@ def vmap(
         flat = FlatFunction(fun, in_tree)
         signature = signature_of("vectorized with vmap", fun, args, kwargs)
         rows_of_types = explicit_rows("vmap", fun, args, kwargs, leaves, dims)
-        along = spmd_axis_name
+        along = _mesh_axes_of_rows(fun, rows_of_types, spmd_axis_name)
         if rows_of_types is not None:
-            along = rows_of_types.parts[0]
-            if spmd_axis_name is not None and rows_of_types.named(axes_of(spmd_axis_name)) != axes_of(along):
-                raise ValueError(
-                    "vmap: Only one of spmd_axis_name or arrays sharded on the mapped axis can be used: "
-                    f"spmd_axis_name is {spmd_axis_name!r}, and arguments of {describe_function(fun)} are partitioned "
-                    f"over {along!r}."
-                )
             leaves = [x if d is None else with_rows_along(x, rows_of_types, d) for x, d in zip(leaves, dims)]
         if Ref in map(type, leaves):
             check_aliases("vmap", fun, lambda: argument_names(fun, args, kwargs), leaves, ())
-            refuse_cut_views("vmap", (args, kwargs), [d is not None for d in dims])
+            refuse_split_views("vmap", (args, kwargs), [d is not None for d in dims])
             rows = RefRows(flat, leaves, dims, size)
             found = batch_flat(rows, size, rows.values, dims, axis_name, signature, along, rows_of_types)
             outs, out_dims = rows.store(*found)
@@ -114,6 +107,25 @@ def vmap(
     vectorized = named_like(boundary(mapped), fun)
     vectorized.__doc__ = _documentation(vectorized)
     return vectorized
+
+
+def _mesh_axes_of_rows(fun: Callable[..., Any], rows: ExplicitSharding | None, spmd_axis_name: Any) -> Any:
+    """The axes of the mesh over which the rows are sharded, as the types of arguments or `spmd_axis_name` say.
+
+    Raises:
+      ValueError: both say it, and they differ.
+    """
+    if rows is None:
+        return spmd_axis_name
+    assert rows.parts is not None  # those of the mapped axis alone
+    along = rows.parts[0]
+    if spmd_axis_name is not None and rows.named(axes_of(spmd_axis_name)) != axes_of(along):
+        raise ValueError(
+            "vmap: Only one of spmd_axis_name or arrays sharded on the mapped axis can be used: "
+            f"spmd_axis_name is {spmd_axis_name!r}, and arguments of {describe_function(fun)} are partitioned "
+            f"over {along!r}."
+        )
+    return along
 
 
 def _documentation(vectorized: Any) -> str:

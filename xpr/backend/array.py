@@ -7,11 +7,10 @@ first needed, and both are immutable. Operators and methods are installed by num
 
 from __future__ import annotations
 
-import functools
 import math
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,26 +18,21 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend import compiler, devices, native
-from xpr.backend.buffers import address_of, putter
+from xpr.backend.buffers import address_of
 from xpr.backend.layout import Format, row_major
 from xpr.backend.mesh import Mesh
 from xpr.backend.sharding import NamedSharding, Shard, Sharding, SingleDeviceSharding, replica_ids
 from xpr.backend.shards import get_shards, put_shards, shards_of
 from xpr.core.avals import (
-    TYPED_SCALARS,
     ShapedArray,
     aval_of,
     check_index,
     check_number,
     check_truth,
-    integer,
     is_key,
-    python_scalar_aval,
-    refuse_without_value,
 )
 from xpr.core.interpreter import Tracer
 from xpr.core.memory import kind_of_space
-from xpr.core.refs import Ref
 from xpr.errors import DeletedArrayError
 from xpr.key_types import KeyType
 
@@ -397,120 +391,16 @@ def from_words(words: np.ndarray, dtype: Any, device: Any = None) -> Array:
     return Array(ShapedArray(words.shape[: words.ndim - len(dtype.key_shape)], dtype), words, None, device)
 
 
-def host_value(x: Any, aval: ShapedArray) -> Any:
-    """The NumPy value of an array, NumPy array or scalar, in the dtype of `aval`."""
-    if type(x) is Array:
-        return x.host
-    if type(x) in TYPED_SCALARS:
-        return x
-    if type(x) is int:
-        return np.asarray(integer(x, aval.dtype), aval.dtype)
-    value = _in_numpy(x)
-    return value.astype(aval.dtype) if value.dtype != aval.dtype or isinstance(x, np.ndarray) else value
-
-
-def _in_numpy(x: Any) -> np.ndarray:
-    if type(x) is float:
-        return np.asarray(x)
-    refuse_without_value(x)
-    return np.asarray(x)
+def forget_donated(args: Sequence[Any], donated: Iterable[int]) -> None:
+    """Drops both copies of the arrays at the donated positions: their buffers belong to a program now."""
+    for i in donated:
+        if type(args[i]) is Array:
+            args[i].forget()
 
 
 def result(aval: ShapedArray, buffer: Any, device: Any) -> Any:
     """The array of a program's result; in NumPy for float0, of which a program holds something else."""
     return np.zeros(aval.shape, dtypes.float0) if aval.dtype == dtypes.float0 else Array(aval, None, buffer, device)
-
-
-_PLAIN = dtypes.BOOL | frozenset(
-    {*map(np.dtype, ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "float32", "complex64"))}
-)
-_WIDE = frozenset(map(np.dtype, ("int64", "uint64", "float64", "complex128")))
-_MOST = 2**31
-
-
-def plain_type(x: Any) -> ShapedArray | None:
-    """The type of a NumPy array, or of a number that no setting changes and that surely fits; None of all else."""
-    kind = type(x)
-    if kind is np.ndarray:
-        key = x.shape, x.dtype
-        aval = _plain_arrays.get(key)
-        return _plain_array(*key) if aval is None else aval
-    if kind is float or kind is bool or (kind is int and -_MOST <= x < _MOST):
-        return python_scalar_aval(kind)
-    if isinstance(x, np.generic) and x.dtype in _PLAIN and not isinstance(x, np.complexfloating):
-        return _plain_array((), x.dtype)  # complex ones that are equal may differ in the signs of zeros
-    return None
-
-
-_plain_arrays: dict[tuple[Any, np.dtype], ShapedArray] = {}  # their types, lately asked for
-_MOST_ARRAYS = 1024
-
-
-def _plain_array(shape: tuple[int, ...], dtype: np.dtype) -> ShapedArray | None:
-    if dtype in _WIDE:
-        return _wide_array(shape, dtypes.canonical(dtype) if dtypes.is_narrowed(dtype) else dtype)
-    if dtype not in _PLAIN:
-        return None
-    if len(_plain_arrays) >= _MOST_ARRAYS:
-        _plain_arrays.clear()
-    return _plain_arrays.setdefault((shape, dtype), ShapedArray(shape, dtype))
-
-
-@functools.lru_cache(_MOST_ARRAYS)
-def _wide_array(shape: tuple[int, ...], dtype: np.dtype) -> ShapedArray:
-    return ShapedArray(shape, dtype)
-
-
-_scalars: dict[tuple[Any, type, ShapedArray], Any] = {}
-_MOST_SCALARS = 1024
-
-
-def host_buffer(x: Any, aval: ShapedArray, device: Any) -> Any:
-    """The buffer of what has the plain type `aval`; that of a number that was asked for lately is kept."""
-    if type(x) is np.ndarray:
-        return putter(aval, device)(x if x.dtype == aval.dtype else x.astype(aval.dtype))
-    key = x, device, aval
-    buffer = _scalars.get(key) if x else None  # -0.0 equals 0.0
-    if buffer is None:
-        if len(_scalars) >= _MOST_SCALARS:
-            _scalars.clear()
-        buffer = _scalars[key] = compiler.put(np.asarray(x, aval.dtype), aval, device)
-    return buffer
-
-
-def buffer_of(x: Any, aval: ShapedArray) -> Any:
-    """The device buffer of an array, NumPy array or scalar, in the dtype of `aval`."""
-    return x.buffer if type(x) is Array else buffer_on(x, aval, devices.default_device())
-
-
-_SCALARS = (bool, int, float, complex, np.generic)
-
-
-def kept_buffer_of(x: Any, aval: ShapedArray) -> Any:
-    """`buffer_of`, for operations that don't donate: scalars are sent once, which takes 6 us, and 50 to a GPU."""
-    if isinstance(x, _SCALARS) and aval.dtype != dtypes.float0:
-        host = integer(x, aval.dtype) if type(x) is int else x
-        return _scalar_on(np.asarray(host, aval.dtype).tobytes(), aval, devices.default_device())
-    return buffer_of(x, aval)
-
-
-@functools.lru_cache(4096)
-def _scalar_on(value: bytes, aval: ShapedArray, device: Any) -> Any:
-    return compiler.put(np.frombuffer(value, aval.dtype).reshape(()), aval, device)
-
-
-def buffer_on(x: Any, aval: ShapedArray, device: Any) -> Any:
-    """The buffer on a device of an array, wherever it is, of a NumPy array or a scalar, in the dtype of `aval`."""
-    if type(x) is not Array:
-        if type(x) is Ref:
-            return buffer_on(x.held(), aval, device)
-        host = integer(x, aval.dtype) if type(x) is int else _in_numpy(x)
-        return compiler.put(np.asarray(host, aval.dtype), aval, device)
-    if x.device is device:
-        return x.buffer
-    if x._buffer is None or type(x._device) is NamedSharding:
-        return compiler.put(np.asarray(x.host), aval, device)
-    return compiler.to_device(x._buffer, aval, device)
 
 
 def placement_like(x: Any, same_shape: bool) -> Any:

@@ -22,7 +22,7 @@ from xpr.config import settings
 from xpr.core.avals import ShapedArray
 from xpr.core.explicit import ExplicitSharding, explicit_sharding
 from xpr.core.memory import checked_kind, kind_of_space, space_of_kind
-from xpr.core.specs import NOT_CUT, PartitionSpec, SpecWithSums, Unconstrained, axes_of, check_spec, normalized
+from xpr.core.specs import REPLICATED, PartitionSpec, SpecWithSums, Unconstrained, axes_of, check_spec, normalized
 from xpr.errors import ShardingTypeError
 from xpr.text.parameters import register_parameter
 
@@ -223,7 +223,7 @@ class NamedSharding(Sharding):
 
     __slots__ = ("mesh", "spec", "memory_kind", "devices", "_hash", "__weakref__")
 
-    def __init__(self, mesh: Any, spec: Any = NOT_CUT, *, memory_kind: str | None = None):
+    def __init__(self, mesh: Any, spec: Any = REPLICATED, *, memory_kind: str | None = None):
         if not isinstance(mesh, AbstractMesh):
             raise TypeError(f"NamedSharding: {mesh!r} is no Mesh.")
         if not isinstance(spec, PartitionSpec):
@@ -246,10 +246,10 @@ class NamedSharding(Sharding):
 
     @property
     def is_fully_replicated(self) -> bool:
-        return self.mesh.size == 1 or (not self.spec.unreduced and math.prod(self.cuts(len(self.spec))) == 1)
+        return self.mesh.size == 1 or (not self.spec.unreduced and math.prod(self.shard_counts(len(self.spec))) == 1)
 
-    def cuts(self, ndim: int) -> tuple[int, ...]:
-        """Into how many parts each axis of an array is cut."""
+    def shard_counts(self, ndim: int) -> tuple[int, ...]:
+        """The number of shards along each axis of an array."""
         sizes = self.mesh.shape
         counts = [math.prod([sizes[name] for name in axes_of(part)]) for part in self.spec]
         return tuple(counts[:ndim]) + (1,) * (ndim - len(counts))
@@ -262,7 +262,7 @@ class NamedSharding(Sharding):
             raise ValueError(
                 f"{message}: the spec has {len(self.spec)} elements, and the array {len(shape)} axes.{of_scalars}"
             )
-        for axis, (size, count, part) in enumerate(zip(shape, self.cuts(len(shape)), self.spec)):
+        for axis, (size, count, part) in enumerate(zip(shape, self.shard_counts(len(shape)), self.spec)):
             if size % count:
                 names = " * ".join(str(name) for name in axes_of(part))
                 raise ValueError(
@@ -272,7 +272,7 @@ class NamedSharding(Sharding):
 
     @property
     def replicated_axes(self) -> frozenset[Any]:
-        """The axes of the mesh along which nothing is cut."""
+        """The axes of the mesh that partition nothing."""
         return frozenset(self.mesh.axis_names) - {name for part in self.spec for name in axes_of(part)}
 
     def update(self, mesh: Any = None, spec: Any = None, memory_kind: str | None = None) -> NamedSharding:
@@ -296,7 +296,7 @@ class NamedSharding(Sharding):
 
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
         self.check(global_shape, "shard_shape", "an array")
-        return tuple(n // count for n, count in zip(global_shape, self.cuts(len(global_shape))))
+        return tuple(n // count for n, count in zip(global_shape, self.shard_counts(len(global_shape))))
 
     def part_numbers(self, ndim: int) -> np.ndarray:
         """For each device, in order, the number of its part along each axis of an array."""
@@ -309,7 +309,7 @@ class NamedSharding(Sharding):
         return numbers
 
     def indices(self, shape: tuple[int, ...]) -> list[Index]:
-        sizes = [n // count for n, count in zip(shape, self.cuts(len(shape)))]
+        sizes = [n // count for n, count in zip(shape, self.shard_counts(len(shape)))]
         return [
             tuple([slice(None) if n == m else slice(i * m, (i + 1) * m) for i, m, n in zip(row, sizes, shape)])
             for row in self.part_numbers(len(shape)).tolist()
@@ -405,15 +405,15 @@ def raw_sharding(sharding: NamedSharding, ndim: int) -> Any:
 def hlo_sharding(sharding: NamedSharding, ndim: int) -> Any:
     """The parts of an array with `ndim` axes by the numbers of devices."""
     hlo = runtime.xc.HloSharding
-    cuts, mesh = sharding.cuts(ndim), sharding.mesh
+    counts, mesh = sharding.shard_counts(ndim), sharding.mesh
     unreduced = [i for i, name in enumerate(mesh.axis_names) if name in sharding.spec.unreduced]
-    if math.prod(cuts) == 1 and not unreduced:
+    if math.prod(counts) == 1 and not unreduced:
         return hlo.replicate()
     order = [mesh.axis_names.index(name) for part in sharding.spec for name in axes_of(part)] + unreduced
     order += [i for i in range(len(mesh.axis_sizes)) if i not in order]
     sums = math.prod([mesh.axis_sizes[i] for i in unreduced])
-    replicas = mesh.size // math.prod(cuts) // sums
-    tiles = [*cuts, *[sums] * bool(unreduced), *[replicas] * (replicas > 1)]
+    replicas = mesh.size // math.prod(counts) // sums
+    tiles = [*counts, *[sums] * bool(unreduced), *[replicas] * (replicas > 1)]
     sizes, turned = ",".join(map(str, mesh.axis_sizes)), ",".join(map(str, order))
     last = " last_tile_dim_replicate" if replicas > 1 else ""
     if unreduced:
@@ -451,11 +451,11 @@ def spec_from_hlo(hlo: Any, mesh: Mesh, ndim: int) -> PartitionSpec | None:
     return _spec_of(tiles, dimensions[:ndim], mesh)
 
 
-def _spec_of(tiles: np.ndarray, cuts: Sequence[int], mesh: Mesh) -> PartitionSpec | None:
+def _spec_of(tiles: np.ndarray, counts: Sequence[int], mesh: Mesh) -> PartitionSpec | None:
     """The spec by which each device has these numbers of its parts; None where there is no such spec."""
     coordinates = dict(zip(mesh.axis_names, np.indices(mesh.axis_sizes).reshape(len(mesh.axis_sizes), -1)))
     parts: list[Any] = []
-    for axis, count in enumerate(cuts):
+    for axis, count in enumerate(counts):
         stride, part_of_device = 1, tiles[:, axis]
         names: list[Any] = []
         while stride < count:  # from the axis that runs fastest

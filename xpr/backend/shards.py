@@ -109,7 +109,7 @@ def get_shards(buffer: Buffer, aval: ShapedArray, sharding: NamedSharding) -> np
 def _local_part_numbers(aval: ShapedArray, sharding: NamedSharding) -> list[tuple[int, ...]]:
     """The numbers of the parts on the devices of this process; NotAddressableError where these are not all."""
     numbers = [tuple(row) for row in sharding.part_numbers(aval.ndim)[list(sharding.local)].tolist()]
-    if len(set(numbers)) < math.prod(sharding.cuts(aval.ndim)):
+    if len(set(numbers)) < math.prod(sharding.shard_counts(aval.ndim)):
         raise NotAddressableError(_not_addressable_message(aval, sharding))
     return numbers
 

@@ -310,8 +310,8 @@ class Builder:
         return self.module.platform
 
     @property
-    def may_be_cut(self) -> bool:
-        """Whether the compiler cuts arrays for several devices: not in a region that says what each of them does."""
+    def may_be_partitioned(self) -> bool:
+        """Whether the compiler partitions arrays over devices: not in a region that says what each of them does."""
         mesh, manual = self.module.mesh, self.module.manual
         return mesh is not None and math.prod([each.shape[name] for name, each in manual.items()]) < mesh.size
 
@@ -696,7 +696,7 @@ class Builder:
     def whole(self, x: Value, axes: Sequence[int]) -> Value:
         """`x`, which the compiler does not cut over several devices along these axes."""
         mesh, free = self.module.mesh, PartitionSpec.UNCONSTRAINED
-        if not self.may_be_cut or not axes or mesh is None:
+        if not self.may_be_partitioned or not axes or mesh is None:
             return x
         spec = [None if axis in axes else free for axis in range(x.aval.ndim)]
         text = self.module.sharding(mesh, spec, x.aval.ndim)

@@ -14,7 +14,8 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.array import Array
-from xpr.compile.evaluate import EvalTrace, jaxprs_run_by, run_jaxpr
+from xpr.compile.evaluate import EvalTrace, run_jaxpr
+from xpr.compile.reference import jaxprs_run_by
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import context
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, make_literal, subjaxprs, with_subjaxprs

@@ -7,49 +7,30 @@ parameters. Operations that hold jaxprs (`call=True`) are compiled as a whole.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import copy_context
+from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
-
 from xpr import dtypes
 from xpr.backend import compiler, devices
-from xpr.backend.array import Array, host_value, kept_buffer_of, result
+from xpr.backend.array import Array, result
+from xpr.backend.operands import operand_buffer
 from xpr.backend.sharding import NamedSharding
 from xpr.backend.stablehlo import Codegen, Module
+from xpr.compile.host import HOST_LIMIT, host_values, runs_on_host, without_warnings
 from xpr.compile.lower import lower_jaxpr, lower_operation
 from xpr.compile.partition import mesh_of, mesh_with_devices, run_partitioned
+from xpr.compile.reference import reference_eval
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import Trace, Tracer, context, install_base
-from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, subjaxprs
-from xpr.core.primitive import Primitive, Unsupported, key_of, no_rule, with_unreduced
-from xpr.core.regions import called_jaxpr
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Var, subjaxprs
+from xpr.core.primitive import Primitive, Unsupported, key_of, no_rule
+from xpr.core.result_types import with_unreduced
 from xpr.core.source import here
 from xpr.errors import UnsupportedRule
 from xpr.passes.physical import physical
-
-HOST_LIMIT = 1 << 14  # elements; beyond it XLA's threads and asynchronous dispatch win
-
-
-class _WithoutWarnings(threading.local):
-    """Runs NumPy without floating-point warnings: inf and nan are values here, as in XLA.
-
-    NumPy stores the error state in a context variable. Running in a context where it is "ignore", one for each thread,
-    costs a tenth of entering and leaving `np.errstate`.
-    """
-
-    def __init__(self) -> None:
-        self.run = copy_context().run
-        self.run(np.seterr, all="ignore")
-
-
-_without_warnings = _WithoutWarnings()
 
 
 class OperationPlan:
@@ -134,13 +115,13 @@ class EvalTrace(Trace):
             if values is None:
                 values = host_values(args, key[1:])
             if values is not None:
-                return list(map(Array, plan.out_avals, _without_warnings.run(plan.reference, values, **params)))
+                return list(map(Array, plan.out_avals, without_warnings.run(plan.reference, values, **params)))
         if plan.execute is None:
             plan.compile(primitive, key[1 : len(args) + 1], params)
         buffers = []
         for x, aval in zip(args, key[1:]):
             buffer = x._buffer if type(x) is Array else None
-            buffers.append(kept_buffer_of(x, aval) if buffer is None else buffer)
+            buffers.append(operand_buffer(x, aval) if buffer is None else buffer)
         try:
             outs = plan.execute(buffers).consume_with_handlers(plan.handlers)
         except RuntimeError as error:
@@ -187,90 +168,6 @@ def make_plan(
 def _reference_on_words(words: Jaxpr, values: Sequence[Any], **params: Any) -> list[Any]:
     """The `reference` of an operation on random keys, for words of the keys."""
     return reference_eval(words, (), *values)
-
-
-def host_values(args: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any] | None:
-    """The operands in NumPy; None where one is still being computed."""
-    values = []
-    for x, aval in zip(args, avals, strict=False):  # the avals are followed by the parameters
-        if type(x) is Array:
-            value = x._host
-            if value is None:
-                buffer = x._buffer
-                if buffer is not None and not buffer.is_ready():
-                    return None
-                value = x.host
-            values.append(value)
-        else:
-            values.append(host_value(x, aval))
-    return values
-
-
-def runs_on_host(
-    primitive: Primitive, avals: tuple[ShapedArray, ...], out_avals: Sequence[ShapedArray], params: dict[str, Any]
-) -> bool:
-    """Whether NumPy is to run an exact operation: a small one, or one that NumPy is better at."""
-    if all(aval.size <= HOST_LIMIT for aval in (*avals, *out_avals)):
-        return True
-    return primitive.faster_in_numpy is not None and primitive.faster_in_numpy(avals, **params)
-
-
-class HostProgram:
-    """A jaxpr in NumPy, whose operations would run there if each was evaluated eagerly.
-
-    What does not depend on the operands is computed once.
-    """
-
-    __slots__ = ("_known", "_outs", "_steps", "out_avals")
-
-    def __init__(self, jaxpr: Jaxpr) -> None:
-        self._known: list[Any] = [None] * len(jaxpr.invars)  # the values of literals, and None for variables
-        self._steps: list[tuple[Any, list[int], dict[str, Any], list[int]]] = []
-        positions = {v: i for i, v in enumerate(jaxpr.invars)}
-
-        def position(atom: Any) -> int:
-            if type(atom) is not Literal:
-                return positions[atom]
-            return self._add(np.asarray(atom.val, atom.aval.dtype))
-
-        for eqn in jaxpr.eqns:
-            operands, reference = list(map(position, eqn.invars)), eqn.primitive.reference
-            values = [self._known[i] for i in operands]
-            is_constant = not any(value is None for value in values)
-            outs = _without_warnings.run(reference, values, **eqn.params) if is_constant else [None] * len(eqn.outvars)
-            results = list(map(self._add, outs))
-            positions.update(zip(eqn.outvars, results))
-            if not is_constant:
-                self._steps.append((reference, operands, eqn.params, results))
-        self._outs, self.out_avals = list(map(position, jaxpr.outvars)), jaxpr.out_avals
-
-    def _add(self, value: Any) -> int:
-        self._known.append(value)
-        return len(self._known) - 1
-
-    def run(self, values: Sequence[Any]) -> list[Array]:
-        """The results for operands in NumPy."""
-        return list(map(Array, self.out_avals, _without_warnings.run(self._evaluate, values)))
-
-    def _evaluate(self, values: Sequence[Any]) -> list[Any]:
-        known = [*values, *self._known[len(values) :]]
-        for reference, operands, params, results in self._steps:
-            for i, value in zip(results, reference([known[i] for i in operands], **params)):
-                known[i] = value
-        return [known[i] for i in self._outs]
-
-
-def host_program(jaxpr: Jaxpr) -> HostProgram | None:
-    """The program of a jaxpr without constants; None where an operation would not run in NumPy."""
-    if devices.default_device().platform != "cpu":
-        return None
-    for eqn in jaxpr.eqns:
-        avals, out_avals = tuple([v.aval for v in eqn.invars]), [v.aval for v in eqn.outvars]
-        if eqn.primitive.evaluate is not None or any(map(is_key, (*avals, *out_avals))):
-            return None
-        if not (eqn.primitive.is_exact(avals) and runs_on_host(eqn.primitive, avals, out_avals, eqn.params)):
-            return None
-    return HostProgram(jaxpr)
 
 
 def _aval(x: Any) -> ShapedArray:
@@ -345,7 +242,7 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str, donated: tuple[int, 
     executable = jaxpr.memo.get(key)
     if executable is None:
         executable = jaxpr.memo[key] = _compiled(jaxpr, name, device)
-    buffers = [x.buffer if type(x) is Array else kept_buffer_of(x, _aval(x)) for x in args]
+    buffers = [x.buffer if type(x) is Array else operand_buffer(x, _aval(x)) for x in args]
     committed_to = None if device is devices.default_device() else device
     if committed_to is None and not any(a.dtype == dtypes.float0 for a in jaxpr.out_avals):
         jaxpr.memo["recent"] = _Recent(settings.trace_key, executable)
@@ -364,7 +261,7 @@ def _buffers_on_no_device(args: Sequence[Any]) -> list[Any] | None:
     buffers = []
     for x in args:
         if type(x) is not Array:
-            buffers.append(kept_buffer_of(x, _aval(x)))
+            buffers.append(operand_buffer(x, _aval(x)))
         elif x._device is None:
             buffer = x._buffer
             buffers.append(x.buffer if buffer is None else buffer)
@@ -404,57 +301,6 @@ def _jaxpr_of(primitive: Primitive, avals: tuple[ShapedArray, ...], params: dict
     invars = [Var(aval) for aval in avals]
     outvars = [Var(aval) for aval in primitive.type_of(avals, params)]
     return Jaxpr([], invars, outvars, [JaxprEqn(invars, outvars, primitive, params, context.source or here(4))])
-
-
-class _Reference(threading.local):
-    """The function that runs the jaxprs that `reference` rules run."""
-
-    run: Callable[[Jaxpr, Sequence[Any]], list[Any]] | None = None
-
-
-_reference = _Reference()
-
-
-@contextmanager
-def jaxprs_run_by(run: Callable[[Jaxpr, Sequence[Any]], list[Any]] | None) -> Iterator[None]:
-    """Makes `run` the function that runs the jaxprs of `reference` rules in this thread; None for `reference_eval`."""
-    before = _reference.run
-    _reference.run = run
-    try:
-        yield
-    finally:
-        _reference.run = before
-
-
-def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
-    """Runs a jaxpr in NumPy alone, by its primitives' `reference` rules: a second definition of the language.
-
-    Random keys among its arguments and results are arrays of their words.
-
-    Inside `with jaxprs_run_by(run)` it is `run(jaxpr, values)`, so that the rules of loops and branches show which
-    jaxprs they run, one after another.
-    """
-    if _reference.run is not None:
-        return _reference.run(jaxpr, [*consts, *args])
-    env: dict[Any, Any] = {}
-    jaxpr = physical(jaxpr)
-    for var, value in zip([*jaxpr.constvars, *jaxpr.invars], [*consts, *args]):
-        env[var] = np.asarray(host_value(value, var.aval))
-
-    def read(atom: Any) -> Any:
-        return env[atom] if type(atom) is not Literal else np.asarray(atom.val, atom.aval.dtype)
-
-    with np.errstate(all="ignore"):
-        for eqn in jaxpr.eqns:
-            values = [read(v) for v in eqn.invars]
-            rule: Callable[..., Any] = eqn.primitive.reference
-            called = called_jaxpr(eqn)
-            if called is not None:
-                outs = reference_eval(called, (), *values)
-            else:
-                outs = rule(values, **eqn.params)
-            env.update((v, np.asarray(out, v.aval.dtype)) for v, out in zip(eqn.outvars, outs))
-    return [read(v) for v in jaxpr.outvars]
 
 
 install_base(EvalTrace())

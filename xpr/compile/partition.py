@@ -7,15 +7,16 @@ others, and reports those of results.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from xpr.backend import compiler
-from xpr.backend.array import Array, host_value, result
+from xpr.backend.array import Array, forget_donated, result
 from xpr.backend.each_process import ProgramOfEachProcess, on_each_process
 from xpr.backend.mesh import MeshOfProcesses
+from xpr.backend.operands import host_value
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, typed
 from xpr.backend.shards import PartitionedExecutable, put_shards
 from xpr.backend.stablehlo import Module
@@ -191,9 +192,7 @@ def run_program(program: PartitionedExecutable, args: Sequence[Any], donated: Se
     """The results of a program; arguments with other shardings than it takes are moved first."""
     buffers = [buffer_at(x, sharding) for x, sharding in zip(args, program.in_shardings)]
     results = list(map(array_at, program.out_avals, program.run(buffers), program.out_shardings))
-    for i in donated:
-        if type(args[i]) is Array:
-            args[i].forget()
+    forget_donated(args, donated)
     return results
 
 
@@ -222,7 +221,7 @@ def has_sharding(x: Array, sharding: NamedSharding) -> bool:
     return current == sharding or (
         current.devices == sharding.devices
         and current.spec.unreduced == sharding.spec.unreduced
-        and current.cuts(ndim) == sharding.cuts(ndim)
+        and current.shard_counts(ndim) == sharding.shard_counts(ndim)
         and (current.part_numbers(ndim) == sharding.part_numbers(ndim)).all()
     )
 
@@ -246,23 +245,29 @@ def moved(x: Array, sharding: NamedSharding) -> Array:
     return run_program(program, [x])[0]
 
 
+def _current_parts(x: Array, mesh: Mesh) -> list[tuple[Any, ...]] | None:
+    """For each axis of an array the axes of a mesh that partition it; None where it is over no such mesh."""
+    current = x._device
+    if type(current) is not NamedSharding or current.mesh.shape_tuple != mesh.shape_tuple:
+        return None
+    return [axes_of(part) for part in (*current.spec, *[None] * (x.aval.ndim - len(current.spec)))]
+
+
+def _without(names: Sequence[Any], others: Collection[Any]) -> tuple[Any, ...]:
+    return tuple([name for name in names if name not in others])
+
+
 def _evaluate_sharding_constraint(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     """Moves the array; axes that are left to the compiler remain as they are."""
     x, sharding = as_array(args[0]), params["sharding"]
-    mesh, named = (
-        mesh_with_devices(sharding.mesh, x._device),
-        {name for part in sharding.spec for name in axes_of(part)},
-    )
-    current: list[Any] = [None] * x.aval.ndim
-    if type(x._device) is NamedSharding and x._device.mesh.shape_tuple == mesh.shape_tuple:
-        current[: len(x._device.spec)] = x._device.spec
-    entries = [
-        normalized(tuple([name for name in axes_of(now) if name not in named]))
-        if entry is PartitionSpec.UNCONSTRAINED
-        else entry
-        for entry, now in zip(sharding.spec, current)
+    mesh = mesh_with_devices(sharding.mesh, x._device)
+    named = {name for part in sharding.spec for name in axes_of(part)}
+    current = _current_parts(x, mesh) or [()] * x.aval.ndim
+    parts = [
+        normalized(_without(now, named)) if part is PartitionSpec.UNCONSTRAINED else part
+        for part, now in zip(sharding.spec, current)
     ]
-    return [moved(x, NamedSharding(mesh, sharding.spec.update(entries)))]
+    return [moved(x, NamedSharding(mesh, sharding.spec.update(parts)))]
 
 
 sharding_constraint_p.evaluate = _evaluate_sharding_constraint
@@ -272,15 +277,13 @@ def _evaluate_reshard(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     """Moves the array; along Auto axes of the mesh it remains as it is."""
     x, sharding = as_array(args[0]), params["sharding"]
     mesh = mesh_with_devices(sharding.mesh, x._device)
-    entries: list[Any] = [*sharding.spec, *[None] * (x.aval.ndim - len(sharding.spec))]
-    if type(x._device) is NamedSharding and x._device.mesh.shape_tuple == mesh.shape_tuple:
-        free = [name for name in mesh.auto_axes if name not in [each for entry in entries for each in axes_of(entry)]]
-        current = [*x._device.spec, *[None] * (x.aval.ndim - len(x._device.spec))]
-        entries = [
-            normalized((*axes_of(entry), *[name for name in axes_of(part) if name in free]))
-            for entry, part in zip(entries, current)
-        ]
-    return [moved(x, NamedSharding(mesh, sharding.spec.update(entries)))]
+    parts: list[Any] = [*sharding.spec, *[None] * (x.aval.ndim - len(sharding.spec))]
+    current = _current_parts(x, mesh)
+    if current is not None:
+        named = {name for part in parts for name in axes_of(part)}
+        decided = {*mesh.axis_names}.difference(mesh.auto_axes) | named
+        parts = [normalized((*axes_of(part), *_without(now, decided))) for part, now in zip(parts, current)]
+    return [moved(x, NamedSharding(mesh, sharding.spec.update(parts)))]
 
 
 reshard_p.evaluate = _evaluate_reshard

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.array import host_value
 from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.mlir_text import quoted
+from xpr.backend.operands import host_value
 from xpr.backend.sharding import Mesh, NamedSharding
 from xpr.backend.stablehlo import Builder, Module, Value
 from xpr.compile.lower import argument_attributes, lower_eqns, lower_jaxpr

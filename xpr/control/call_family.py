@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
-from xpr.compile.evaluate import reference_eval
+from xpr.compile.reference import reference_eval
 from xpr.control.groups import mask, split_list
 from xpr.control.refs import call_on_values
 from xpr.core.avals import ShapedArray, Zero, same_types, types_of

@@ -23,6 +23,24 @@ from xpr.core.primitive import cache_key
 from xpr.core.source import OF_CALL
 from xpr.transforms.stage import stage
 
+# The functions of the library that are traced once for each signature; `programs` are their caches.
+traced_functions: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def staged_for_calls(fun: Callable[..., Sequence[Any]], avals: Sequence[Any]) -> ClosedJaxpr:
+    """The jaxpr of a function of flat arguments, whose equations have the line of each of its calls."""
+    before, context.source = context.source, OF_CALL
+    try:
+        return stage(fun, avals)
+    finally:
+        context.source = before
+
+
+def clear_compiled() -> None:
+    """Clears the caches of the library's functions."""
+    for each in traced_functions:
+        each.programs.clear()
+
 
 class _Program:
     """A function traced for one signature."""
@@ -41,7 +59,7 @@ class Compiled:
     def __init__(self, fun: Callable[..., Any], name: str = ""):
         self.fun, self.name = fun, name or fun.__name__.lstrip("_")
         self.programs: dict[Any, _Program] = {}
-        _all.add(self)
+        traced_functions.add(self)
 
     def __call__(self, *operands: Any, **static: Any) -> Any:
         if settings.disable_jit:
@@ -65,14 +83,7 @@ class Compiled:
             kinds.append(not isinstance(outs, (tuple, list)))
             return [outs] if kinds[0] else outs
 
-        before, context.source = context.source, OF_CALL
-        try:
-            return _Program(stage(flat, avals), kinds[0])
-        finally:
-            context.source = before
-
-
-_all: weakref.WeakSet[Compiled] = weakref.WeakSet()
+        return _Program(staged_for_calls(flat, avals), kinds[0])
 
 
 def compiled(fun: Callable[..., Any]) -> Compiled:
@@ -82,9 +93,3 @@ def compiled(fun: Callable[..., Any]) -> Compiled:
     it returns one or several arrays. The program has the function's name, without a leading underscore.
     """
     return Compiled(fun)
-
-
-def clear_compiled() -> None:
-    """Clears the cache of traced programs of the library's functions."""
-    for each in _all:
-        each.programs.clear()

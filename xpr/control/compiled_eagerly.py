@@ -18,16 +18,16 @@ import numpy as np
 from xpr import dtypes, tree
 from xpr.backend.array import Array
 from xpr.backend.sharding import NamedSharding
-from xpr.compile.evaluate import EvalTrace, HostProgram, host_program, host_values, run_jaxpr
+from xpr.compile.evaluate import EvalTrace, run_jaxpr
+from xpr.compile.host import HostProgram, host_program, host_values
 from xpr.config import settings
+from xpr.control.compiled import staged_for_calls, traced_functions
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import context
 from xpr.core.jaxpr import Jaxpr, constvars_to_invars
 from xpr.core.primitive import cache_key
-from xpr.core.source import OF_CALL
 from xpr.key_types import KeyType
 from xpr.passes.inline import inline_calls
-from xpr.transforms.stage import stage
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _FLOATS = frozenset({float, complex, *[kind for kind in np.sctypeDict.values() if issubclass(kind, np.inexact)]})
@@ -44,112 +44,88 @@ class _Program(NamedTuple):
     unflatten: Callable[[list[Any]], Any] | None  # None for a single array
 
 
-class _Arguments(NamedTuple):
-    """The arguments of a call: which are operands, the types of those, and a key for the other ones."""
-
-    at: list[int]
-    operands: list[Any]
-    avals: list[ShapedArray]
-    static: list[Any]
-
-
 class _Programs:
     """The programs of one function, by the types of its operands and the values of its other arguments.
 
-    None stands for a function that needs the value of an operand.
+    None stands for a function that needs the value of an operand. `static` has the positions and the names of
+    parameters whose values are no operands.
     """
 
-    __slots__ = ("fun", "known", "names", "static")
+    __slots__ = ("fun", "programs", "static", "__weakref__")
 
     def __init__(self, fun: Callable[..., Any], static: Sequence[str]):
         code: Any = fun.__code__
-        self.fun, self.static = fun, frozenset(static)
-        self.names = code.co_varnames[: code.co_argcount]
-        self.known: dict[Any, _Program | None] = {}
+        positions = [i for i, name in zip(range(code.co_argcount), code.co_varnames) if name in static]
+        self.fun, self.static = fun, frozenset([*positions, *static])
+        self.programs: dict[Any, _Program | None] = {}
+        traced_functions.add(self)
 
     def run(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The results of a call; NotImplemented where there is no program for it."""
-        values = [*args, *kwargs.values()]
-        committed, integers = False, False
-        for x in values:
+        arguments: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}  # by position or name
+        is_committed = has_integers = False
+        for x in arguments.values():
             if type(x) is Array:
                 aval = x.aval
                 if type(x._device) is NamedSharding or type(aval.dtype) is KeyType or aval is not aval.plain:
                     return NotImplemented
-                committed = committed or x._device is not None
-                integers = integers or aval.dtype not in dtypes.INEXACT
-        arguments = self.arguments(values, len(args), kwargs, integers)
-        if arguments is None:
-            return NotImplemented
-        at, operands, avals, static = arguments
-        key = (settings.trace_key, context.decides_later, *static, *kwargs, *avals)
+                is_committed = is_committed or x._device is not None
+                has_integers = has_integers or aval.dtype not in dtypes.INEXACT
+        operands: dict[Any, Any] = {}
+        avals, key = [], [settings.trace_key, context.decides_later, *kwargs]
+        for where, x in arguments.items():
+            operand_aval = x.aval if type(x) is Array else self.operand_type(where, x, has_integers)
+            if operand_aval is not None:
+                operands[where] = x
+                avals.append(operand_aval)
+                key.append(_OPERAND)
+            elif _is_static(x):
+                key.append(cache_key(x))
+            else:
+                return NotImplemented
+        key += avals
         try:
-            program = self.known[key]
+            program = self.programs[tuple(key)]
         except KeyError:
-            program = self.known[key] = self.traced(values, len(args), [*kwargs], at, avals)
+            program = self.programs[tuple(key)] = self.traced(arguments, list(operands), avals)
         if program is None:
             return NotImplemented
-        if program.on_host is not None and not committed:
-            host = host_values(operands, avals)
-            if host is not None:
-                outs = program.on_host.run(host)
-                return outs[0] if program.unflatten is None else program.unflatten(outs)
-        outs = run_jaxpr(program.jaxpr, [*program.consts, *operands], self.fun.__name__)
+        values, outs = list(operands.values()), None
+        if program.on_host is not None and not is_committed:
+            host = host_values(values, avals)
+            outs = None if host is None else program.on_host.run(host)
+        if outs is None:
+            outs = run_jaxpr(program.jaxpr, [*program.consts, *values], self.fun.__name__)
         return outs[0] if program.unflatten is None else program.unflatten(outs)
 
-    def arguments(self, values: Sequence[Any], n: int, kwargs: dict[str, Any], integers: bool) -> _Arguments | None:
-        """The arguments, of which the first n are given by position; None where one is neither operand nor static.
+    def operand_type(self, where: int | str, x: Any, has_integers: bool) -> ShapedArray | None:
+        """The type of an operand that is no `Array`; None for an argument that is none.
 
         Beside arrays of integers a Python integer is static: it may not fit, which only its value tells.
         """
-        found = _Arguments([], [], [], [])
-        for i, x in enumerate(values):
-            kind = type(x)
-            if kind is Array:
-                found.avals.append(x.aval)
-            elif kind is np.ndarray and x.dtype.kind not in _NO_NUMBERS:
-                found.avals.append(aval_of(x))
-            elif (kind in _FLOATS or (kind is int and not integers and x in _INT32)) and self.name(
-                i, n, kwargs
-            ) not in self.static:
-                found.avals.append(aval_of(x))
-            elif _is_static(x):
-                found.static.append(cache_key(x))
-                continue
-            else:
-                return None
-            found.static.append(_OPERAND)
-            found.at.append(i)
-            found.operands.append(x)
-        return found
-
-    def name(self, i: int, n: int, kwargs: dict[str, Any]) -> str:
-        """The name of the parameter that takes the i-th value."""
-        if i < n:
-            return self.names[i] if i < len(self.names) else ""
-        return [*kwargs][i - n]
+        kind = type(x)
+        if kind is np.ndarray:
+            return None if x.dtype.kind in _NO_NUMBERS else aval_of(x)
+        is_number = kind in _FLOATS or (kind is int and not has_integers and x in _INT32)
+        return aval_of(x) if is_number and where not in self.static else None
 
     def traced(
-        self, values: Sequence[Any], n: int, names: Sequence[str], at: Sequence[int], avals: Sequence[ShapedArray]
+        self, arguments: dict[int | str, Any], operands: Sequence[int | str], avals: Sequence[ShapedArray]
     ) -> _Program | None:
-        """The program for the operands at some positions among the arguments."""
+        """The program for operands of these types, which are at some positions or have some names."""
         out_trees = []
 
-        def flat(*operands: Any) -> list[Any]:
-            arguments = list(values)
-            for i, x in zip(at, operands):
-                arguments[i] = x
-            outs, out_tree = tree.flatten(self.fun(*arguments[:n], **dict(zip(names, arguments[n:]))))
+        def flat(*values: Any) -> list[Any]:
+            chosen = {**arguments, **dict(zip(operands, values))}
+            kwargs = {name: x for name, x in chosen.items() if isinstance(name, str)}
+            outs, out_tree = tree.flatten(self.fun(*[chosen[i] for i in range(len(chosen) - len(kwargs))], **kwargs))
             out_trees.append(out_tree)
             return outs
 
-        before, context.source = context.source, OF_CALL
         try:
-            closed = stage(flat, tuple(avals))
+            closed = staged_for_calls(flat, avals)
         except Exception:  # which the function raises again when it is called as it is
             return None
-        finally:
-            context.source = before
         jaxpr = constvars_to_invars(inline_calls(closed))
         on_host = None if closed.consts else host_program(jaxpr)
         unflatten = None if out_trees[0] == _LEAF else out_trees[0].spec.unflatten
@@ -195,16 +171,6 @@ def compiled_eagerly(*static: str) -> Callable[[_F], _F]:
                         break
             return fun(*args, **kwargs)
 
-        _all.append(programs)
         return function  # type: ignore[return-value]  # the same signature
 
     return decorate
-
-
-_all: list[_Programs] = []
-
-
-def clear_compiled_eagerly() -> None:
-    """Clears the caches of traced programs."""
-    for each in _all:
-        each.known.clear()

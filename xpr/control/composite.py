@@ -14,8 +14,9 @@ from xpr import tree
 from xpr.backend.array import Array
 from xpr.backend.mlir_text import attribute_text, quoted
 from xpr.backend.stablehlo import Builder, Value
-from xpr.compile.evaluate import reference_eval, run_jaxpr
+from xpr.compile.evaluate import run_jaxpr
 from xpr.compile.lower import lower_call, lower_function
+from xpr.compile.reference import reference_eval
 from xpr.control.call_family import JaxprCall
 from xpr.control.tracing import trace_body
 from xpr.control.xla_call import xla_call_p

@@ -14,8 +14,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from xpr.backend.stablehlo import Builder, Value
-from xpr.compile.evaluate import reference_eval, run_jaxpr
+from xpr.compile.evaluate import run_jaxpr
 from xpr.compile.lower import lower_eqns
+from xpr.compile.reference import reference_eval
 from xpr.core.avals import ShapedArray, aval_of, types_of
 from xpr.core.jaxpr import Jaxpr, constvars_to_invars
 from xpr.core.primitive import Primitive, Unsupported, register

@@ -92,16 +92,16 @@ def _is_view(x: Any) -> bool:
     return type(x) is RefView
 
 
-def refuse_cut_views(what: str, arguments: Any, is_cut: Sequence[bool]) -> None:
-    """Checks that no view is among what is cut into rows or parts.
+def refuse_split_views(what: str, arguments: Any, is_split: Sequence[bool]) -> None:
+    """Checks that no view is among what is split into rows or shards.
 
     Raises:
-      ArgumentError: a leaf of a view is cut.
+      ArgumentError: a leaf of a view is split.
     """
     position = 0
     for x in tree.leaves(arguments, is_leaf=_is_view):
         count = len(tree.leaves(x)) if _is_view(x) else 1
-        if _is_view(x) and any(is_cut[position : position + count]):
+        if _is_view(x) and any(is_split[position : position + count]):
             raise ArgumentError(
                 f"{what}: a view of a Ref, {x.step}, is an argument, and views can't be cut into rows or "
                 "parts. Pass the Ref, and take the view inside of the function."

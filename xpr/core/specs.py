@@ -220,7 +220,7 @@ def normalized(part: Any) -> Any:
 
 
 P = PartitionSpec  # as JAX calls it, too
-NOT_CUT = PartitionSpec()
+REPLICATED = PartitionSpec()
 
 
 def axes_of(part: Any) -> tuple[Any, ...]:

@@ -35,7 +35,7 @@ import numpy as np
 
 from xpr.backend.array import Array, from_host
 from xpr.backend.stablehlo import Builder, Value
-from xpr.compile.evaluate import reference_eval
+from xpr.compile.reference import reference_eval
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Trace, Tracer, context, current
 from xpr.core.jaxpr import eval_jaxpr, subjaxprs

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpr.backend.array import Array
-from xpr.compile.evaluate import HOST_LIMIT
+from xpr.compile.host import HOST_LIMIT
 from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer

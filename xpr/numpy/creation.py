@@ -35,7 +35,7 @@ __all__ = [
     "zeros_like",
 ]  # fmt: skip
 
-HOST_LIMIT = 1 << 20  # elements; a larger array is better filled by its device than sent there
+LARGEST_ON_HOST = 1 << 20  # elements of new arrays; a larger one is better filled by its device than sent there
 
 # -- What the functions share
 
@@ -52,7 +52,7 @@ def chosen_dtype(dtype: Any, default: type = float) -> np.dtype:
 
 def _filled(shape: tuple[int, ...], value: Any, aval: ShapedArray, device: Any = None) -> Any:
     """An array filled with a Python or NumPy scalar; `aval` is its type."""
-    if shape and not (is_eager() and aval.size <= HOST_LIMIT):
+    if shape and not (is_eager() and aval.size <= LARGEST_ON_HOST):
         if isinstance(device, NamedSharding):
             device.check(shape, "device", "an array")
         return to_device(broadcast_in_dim(value, shape, ()), device)
@@ -344,7 +344,7 @@ def _with_arrays(x: Any, leaves: list[Any]) -> Any:
 
 def _is_on_host(x: Any) -> bool:
     if type(x) is Array:
-        return x._device is None and is_eager() and (x._host is not None or x.aval.size <= HOST_LIMIT)
+        return x._device is None and is_eager() and (x._host is not None or x.aval.size <= LARGEST_ON_HOST)
     return not isinstance(x, Tracer)
 
 

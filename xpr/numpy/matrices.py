@@ -17,7 +17,7 @@ from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.dimensions.expressions import is_symbolic_dim, max_dim, min_dim
-from xpr.numpy.creation import HOST_LIMIT, asarray, chosen_dtype, is_eager, on_device, ones, to_device, zeros
+from xpr.numpy.creation import LARGEST_ON_HOST, asarray, chosen_dtype, is_eager, on_device, ones, to_device, zeros
 from xpr.numpy.flip_roll_tile import resize
 from xpr.numpy.indexing.read import getitem
 from xpr.numpy.indexing.update import update
@@ -59,7 +59,7 @@ def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, *, device: Any = N
     """
     target = chosen_dtype(dtype)
     shape = shape_of((N, N if M is None else M))
-    if is_eager() and shape[0] * shape[1] <= HOST_LIMIT:
+    if is_eager() and shape[0] * shape[1] <= LARGEST_ON_HOST:
         return on_device(ShapedArray(shape, target), np.eye(*shape, int(k), target), device)
     rows, columns = _shifted_rows(shape, k), broadcasted_iota(dtypes.int32, shape, 1)
     return to_device(convert(e.eq(rows, columns), target), device)
@@ -98,7 +98,7 @@ def identity(n: Any, dtype: Any = None) -> Any:
 
 def _lower(shape: tuple[int, ...], k: Any) -> Any:
     """Whether each element lies on or below the k-th diagonal."""
-    if is_eager() and shape[0] * shape[1] <= HOST_LIMIT:
+    if is_eager() and shape[0] * shape[1] <= LARGEST_ON_HOST:
         return Array(ShapedArray(shape, dtypes.bool_), np.tri(*shape, int(k), bool))
     return e.ge(_shifted_rows(shape, k), broadcasted_iota(dtypes.int32, shape, 1))
 

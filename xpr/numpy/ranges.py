@@ -18,7 +18,7 @@ from xpr.core.avals import ShapedArray, array_in, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.dimensions.expressions import is_symbolic_dim, max_dim
 from xpr.numpy.arithmetic import add, divide, multiply, sign, subtract
-from xpr.numpy.creation import HOST_LIMIT, asarray, is_eager, on_device, placed, to_device
+from xpr.numpy.creation import LARGEST_ON_HOST, asarray, is_eager, on_device, placed, to_device
 from xpr.numpy.exponentials import log10
 from xpr.numpy.powers import power
 from xpr.numpy.promotion import SCALARS, asarray_like, common_dtype, convert, requested_dtype
@@ -121,7 +121,7 @@ def _iota(n: Any, dtype: np.dtype) -> Any:
 def _counts(n: int, dtype: np.dtype, device: Any) -> Any:
     """0, 1, 2, ... below n."""
     n = max_dim(n, 0)
-    if is_eager() and n <= HOST_LIMIT:
+    if is_eager() and n <= LARGEST_ON_HOST:
         values = np.arange(n, dtype=dtype) if dtype.kind in "iuf" else np.arange(n).astype(dtype)
         return on_device(ShapedArray((n,), dtype), values, device)
     return to_device(iota_p.bind(dtype=dtype, shape=(n,), dimension=0), device)
@@ -130,7 +130,7 @@ def _counts(n: int, dtype: np.dtype, device: Any) -> Any:
 def _progression(first: Any, by: Any, size: int, dtype: np.dtype, device: Any) -> Any:
     with np.errstate(all="ignore"):
         first, by = np.asarray(first).astype(dtype)[()], np.asarray(by).astype(dtype)[()]
-        if size <= HOST_LIMIT and is_eager():
+        if size <= LARGEST_ON_HOST and is_eager():
             return on_device(ShapedArray((size,), dtype), first + by * np.arange(size).astype(dtype), device)
     counts = _counts(size, dtype, device)
     counts = counts if by == 1 else multiply(by, counts)
@@ -142,7 +142,7 @@ def _progression(first: Any, by: Any, size: int, dtype: np.dtype, device: Any) -
 
 def _known(*xs: Any) -> bool:
     """Whether the values of all arguments are known, and small enough for the host."""
-    return not any(isinstance(x, Tracer) or getattr(x, "size", 1) > HOST_LIMIT for x in xs)
+    return not any(isinstance(x, Tracer) or getattr(x, "size", 1) > LARGEST_ON_HOST for x in xs)
 
 
 def _hosts(*xs: Any) -> list[Any]:

@@ -60,7 +60,7 @@ def lower_dot_general(
     (lc, rc), (lb, rb) = dimension_numbers
     if b.platform == "cpu" and _is_small(lhs.aval, rhs.aval, out, dimension_numbers, b.runs_once):
         return [_lower_as_sum(b, lhs, rhs, out, dimension_numbers)]
-    if b.platform == "cpu" and len(lc) > 1 and not b.may_be_cut:
+    if b.platform == "cpu" and len(lc) > 1 and not b.may_be_partitioned:
         lhs, rhs, ((lc, rc), (lb, rb)) = _merge_contracted(b, lhs, rhs, dimension_numbers)
     numbers = (
         f"#stablehlo.dot<lhs_batching_dimensions = {int_list(lb)}, rhs_batching_dimensions = {int_list(rb)}, "

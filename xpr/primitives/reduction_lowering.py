@@ -44,7 +44,7 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
     """
     if operation == "stablehlo.xor" or (operation in _OF_BITS and x.aval.dtype != dtypes.bool_):
         x = b.whole(x, axes)
-    if operation in _OF_BITS and x.aval.dtype == dtypes.bool_ and b.platform == "cpu" and not b.may_be_cut:
+    if operation in _OF_BITS and x.aval.dtype == dtypes.bool_ and b.platform == "cpu" and not b.may_be_partitioned:
         x, axes = _folded(b, x, axes, operation)
     if not _left_to_xla(b, x.aval, axes, operation):
         return _reduction(b, x, aval, axes, operation, start, Builder.op)
@@ -110,7 +110,7 @@ def _left_to_xla(b: Builder, aval: ShapedArray, axes: Sequence[int], operation: 
 
     The latter is so where the reduced axes are the leading ones, or a single one, and the rows behind them are long.
     """
-    if b.platform != "cpu" or b.may_be_cut or operation not in _OPPOSITE or not axes:
+    if b.platform != "cpu" or b.may_be_partitioned or operation not in _OPPOSITE or not axes:
         return False
     if aval.ndim > _MOST_AXES and aval.dtype in dtypes.FLOATS:
         return True
@@ -161,7 +161,7 @@ def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], 
     dtype = x.aval.dtype
     if b.platform != "cpu" or dtype not in dtypes.FLOATS:
         return _reduction(b, x, aval, axes, operation, start, Builder.op)
-    if b.may_be_cut:
+    if b.may_be_partitioned:
         return _extreme_and_nan(b, x, aval, axes, operation, start)
     wide = np.dtype(np.float64 if dtype == dtypes.float64 else np.float32)
     x = b.convert(x, wide)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn
 
 from xpr import tree
@@ -45,6 +45,12 @@ class Call:
     def static_key(self) -> tuple[Any, ...]:
         """The static arguments as a part of keys."""
         return tuple([(position, cache_key(value)) for position, value in self.static.items()])
+
+    def flags(self, positions: Collection[int], names: Collection[str] = ()) -> list[bool]:
+        """For each leaf whether its argument is one of those at some positions, or with some names."""
+        args, (_, kwargs) = self.args, self.dynamic
+        by_position = [i in positions for i, x in enumerate(args) if i not in self.static for _ in tree.leaves(x)]
+        return by_position + [name in names for name in sorted(kwargs) for _ in tree.leaves(kwargs[name])]
 
     def check_hashable(self, what: str, fun: Callable[..., Any], otherwise: str) -> None:
         """Raises ValueError where a static argument can't be hashed."""

@@ -19,8 +19,9 @@ from xpr.core.avals import ShapedArray, aval_of, is_type_alone, refuse_without_v
 from xpr.core.check import check_jaxpr
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, make_literal
-from xpr.core.primitive import Primitive, SumOverShards
+from xpr.core.primitive import Primitive
 from xpr.core.refs import AbstractRef, Ref
+from xpr.core.result_types import SumOverShards
 from xpr.core.source import describe_function, here, summarize, text_of
 from xpr.errors import RefError
 from xpr.transforms.leaks import refuse_leaks

@@ -65,9 +65,9 @@ def _lower(
     def on_host(*values: np.ndarray) -> list[np.ndarray]:
         return called(values, avals)
 
-    if b.may_be_cut and not partitioned:
+    if b.may_be_partitioned and not partitioned:
         return _called_by_one(b, on_host, operands, avals, effect)
-    return b.callback(on_host, operands, avals, effect, of_parts=partitioned and b.may_be_cut)
+    return b.callback(on_host, operands, avals, effect, of_parts=partitioned and b.may_be_partitioned)
 
 
 def _called_by_one(

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes, tree
-from xpr.backend.array import Array, from_host, from_words, host_value
+from xpr.backend.array import Array, from_host, from_words
 from xpr.backend.callbacks import callback_error
+from xpr.backend.operands import host_value
 from xpr.control.tracing import type_differences
 from xpr.core.avals import ShapedArray, aval_of, describe, is_key, same_types
 from xpr.core.interpreter import Tracer, at_the_bottom

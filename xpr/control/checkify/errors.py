@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from xpr import tree_util
-from xpr.backend.array import Array, host_value
+from xpr.backend.array import Array
+from xpr.backend.operands import host_value
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.source import Source, summarize

@@ -19,8 +19,9 @@ import numpy as np
 
 from xpr.backend.array import Array
 from xpr.backend.stablehlo import Builder, Value
-from xpr.compile.evaluate import reference_eval, run_jaxpr, run_operation
+from xpr.compile.evaluate import run_jaxpr, run_operation
 from xpr.compile.lower import lower_eqns
+from xpr.compile.reference import reference_eval
 from xpr.control.activity import is_active
 from xpr.control.cond.batching import along_rows, guarded, runs_as_select, work
 from xpr.control.cond.partial_eval import cond_split

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.compile.evaluate import reference_eval
+from xpr.compile.reference import reference_eval
 from xpr.control.activity import affected_outputs, is_active
 from xpr.control.custom.rules import row_zero
 from xpr.control.groups import mask, merge, partition, split_list, unmask

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from xpr import tree
 from xpr.backend.stablehlo import Builder, Value
-from xpr.compile.evaluate import reference_eval
 from xpr.compile.lower import lower_eqns
+from xpr.compile.reference import reference_eval
 from xpr.control.custom import rules
 from xpr.control.groups import Groups, split_list
 from xpr.control.stop_gradient import stop_gradient

@@ -153,7 +153,7 @@ def _lower(
     partitioning: Partitioning, **_: Any,
 ) -> list[Value]:  # fmt: skip
     """The function's equations where one device computes all of it, or a shard_map says what each does."""
-    if not b.may_be_cut:
+    if not b.may_be_partitioned:
         return lower_eqns(b, call_jaxpr, operands)
     mesh: Any = b.module.mesh
     arguments = split_list(operands, num_consts)[1]

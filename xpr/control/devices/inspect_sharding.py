@@ -38,7 +38,7 @@ def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, callb
     mesh = b.module.mesh
     if mesh is None:
         callback(SingleDeviceSharding(devices.local_devices(backend=b.platform)[0]))
-    elif b.may_be_cut:
+    elif b.may_be_partitioned:
         b.inspect(operands[0], callback)
     else:
         callback(NamedSharding(mesh))

@@ -17,8 +17,9 @@ import numpy as np
 from xpr.backend.array import Array
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of
 from xpr.backend.stablehlo import Builder, Value
-from xpr.compile.evaluate import reference_eval, run_operation
+from xpr.compile.evaluate import run_operation
 from xpr.compile.lower import lower_eqns
+from xpr.compile.reference import reference_eval
 from xpr.config import settings
 from xpr.control.call_family import InOutSpecs, Specs, call_family
 from xpr.control.checkify.errors import first_failed
@@ -79,8 +80,8 @@ class ManualMesh:
 
     def global_aval(self, aval: ShapedArray, spec: Spec) -> ShapedArray:
         """The type of a whole result, from that of its shards."""
-        cuts = NamedSharding(self.mesh, PartitionSpec(*spec)).cuts(aval.ndim)
-        whole = aval.plain.update(shape=tuple(n * count for n, count in zip(aval.shape, cuts)))
+        counts = NamedSharding(self.mesh, PartitionSpec(*spec)).shard_counts(aval.ndim)
+        whole = aval.plain.update(shape=tuple(n * count for n, count in zip(aval.shape, counts)))
         entries = [*spec, *[None] * (aval.ndim - len(spec))]
         parts: Spec = [(*axes_of(entry), *axes_of(part)) for entry, part in zip(entries, parts_of(aval))]
         if unreduced_in(spec) or reduced_in(spec):

@@ -85,7 +85,8 @@ def _beside_types(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
 
 def _even(sharding: NamedSharding, shape: Sequence[Any]) -> NamedSharding:
     """The sharding with those axes of the mesh, from the first, that cut each axis of an array into equal parts."""
-    if all(n % count == 0 for n, count in zip(shape, sharding.cuts(len(shape)))) or len(sharding.spec) > len(shape):
+    counts = sharding.shard_counts(len(shape))
+    if all(n % count == 0 for n, count in zip(shape, counts)) or len(sharding.spec) > len(shape):
         return sharding
     parts: list[Any] = []
     for n, part in zip(shape, sharding.spec):

@@ -22,9 +22,10 @@ from xpr.backend.mesh import PROCESSES, MeshOfProcesses, devices_of_names
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec
 from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import Builder, Value
-from xpr.compile.evaluate import operation_jaxpr, reference_eval, run_operation
+from xpr.compile.evaluate import operation_jaxpr, run_operation
 from xpr.compile.lower import constants, lower_eqns
 from xpr.compile.partition import moved, program_for
+from xpr.compile.reference import reference_eval
 from xpr.config import settings
 from xpr.control.call_family import call_family
 from xpr.control.checkify.errors import first_failed

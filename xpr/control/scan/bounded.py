@@ -19,8 +19,9 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
-from xpr.compile.evaluate import reference_eval, run_operation
+from xpr.compile.evaluate import run_operation
 from xpr.compile.lower import lower_eqns
+from xpr.compile.reference import reference_eval
 from xpr.control.groups import Groups, split_list
 from xpr.control.scan.layout import Bind, affected_operands, loop_groups
 from xpr.control.scan.linearize import loop_linearize

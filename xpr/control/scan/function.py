@@ -25,7 +25,7 @@ from xpr.control.tracing import (
 from xpr.core.avals import ShapedArray, aval_of, same_type
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import constvars_to_invars
-from xpr.core.ref_views import refuse_cut_views
+from xpr.core.ref_views import refuse_split_views
 from xpr.core.refs import Ref
 from xpr.core.source import describe_function
 from xpr.dimensions.expressions import surely_at_least
@@ -220,7 +220,7 @@ def _typed_body(
     args_tree = tree.structure((blank, {}))
     what = f.what if type(f) is Step else "scan"
     if Ref in map(type, rows):
-        refuse_cut_views(what, blank[1], [True] * len(rows))
+        refuse_split_views(what, blank[1], [True] * len(rows))
     while True:
         avals = [aval_of(x) for x in carry]
         body = trace_body(f, args_tree, [*avals, *x_avals], f"the body of a {what}", refs=True)

@@ -10,8 +10,8 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
-from xpr.compile.evaluate import reference_eval
 from xpr.compile.lower import as_unreduced, lower_eqns
+from xpr.compile.reference import reference_eval
 from xpr.control.groups import Groups, split_list
 from xpr.control.scan.layout import loop_groups
 from xpr.core.avals import ShapedArray

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from xpr.backend.stablehlo import Builder, Value
-from xpr.compile.evaluate import reference_eval, run_operation
+from xpr.compile.evaluate import run_operation
 from xpr.compile.lower import constants, lower_eqns
+from xpr.compile.reference import reference_eval
 from xpr.config import while_checkpoints
 from xpr.control.activity import Flags, affected_inputs, affected_outputs, least_fixed_point, trace_fixed_point
 from xpr.control.cond.cond import bind_cond

@@ -13,8 +13,9 @@ from functools import partial
 from typing import Any, TypeVar
 
 from xpr.backend.stablehlo import Builder, Value
-from xpr.compile.evaluate import reference_eval, run_operation
+from xpr.compile.evaluate import run_operation
 from xpr.compile.lower import constants, lower_eqns
+from xpr.compile.reference import reference_eval
 from xpr.control.activity import Flags, least_fixed_point, trace_fixed_point
 from xpr.control.groups import Groups, mask, merge, partition, split_list, unmask, with_unused_arguments
 from xpr.control.while_.checkpoints import ONE, ZERO, exponent_at, number_of_slots, run_and_save, slot_for, write

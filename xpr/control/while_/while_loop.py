@@ -14,8 +14,9 @@ from typing import Any
 
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
-from xpr.compile.evaluate import reference_eval, run_operation
+from xpr.compile.evaluate import run_operation
 from xpr.compile.lower import lower_eqns
+from xpr.compile.reference import reference_eval
 from xpr.control.activity import Flags, affected_outputs, is_active, least_fixed_point, trace_fixed_point
 from xpr.control.groups import Groups, mask, partition, rearranged, split_list, with_unused_arguments
 from xpr.control.refs import RefOperands

@@ -9,6 +9,7 @@ from typing import Any
 from xpr import numpy as jnp
 from xpr import tree
 from xpr.api import grad as dense
+from xpr.api import jacobians
 from xpr.experimental.sparse.base import JAXSparse
 
 __all__ = ["grad", "jacfwd", "jacobian", "jacrev", "value_and_grad"]
@@ -117,7 +118,7 @@ def jacfwd(fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False,
     >>> sparse.jacfwd(lambda x: x.todense() ** 2)(x)
     BCOO(float32[3, 3], nse=2, n_batch=1)
     """
-    return _derivative(dense.jacfwd, fun, argnums, has_aux, kwargs)
+    return _derivative(jacobians.jacfwd, fun, argnums, has_aux, kwargs)
 
 
 def jacrev(fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, **kwargs: Any) -> Any:
@@ -138,7 +139,7 @@ def jacrev(fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False,
     >>> sparse.jacrev(lambda x: x.todense() ** 2)(x)
     BCOO(float32[3, 3], nse=2, n_batch=1)
     """
-    return _derivative(dense.jacrev, fun, argnums, has_aux, kwargs)
+    return _derivative(jacobians.jacrev, fun, argnums, has_aux, kwargs)
 
 
 def _derivative(

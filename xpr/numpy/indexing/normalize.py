@@ -17,7 +17,8 @@ from xpr import dtypes
 from xpr.backend import devices
 from xpr.backend.array import Array
 from xpr.backend.sharding import NamedSharding
-from xpr.compile.evaluate import HOST_LIMIT, EvalTrace
+from xpr.compile.evaluate import EvalTrace
+from xpr.compile.host import HOST_LIMIT
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of, shortened
 from xpr.core.interpreter import Tracer, context

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from xpr.backend.array import Array, from_words
-from xpr.compile.evaluate import HOST_LIMIT, EvalTrace
+from xpr.compile.evaluate import EvalTrace
+from xpr.compile.host import HOST_LIMIT
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import context

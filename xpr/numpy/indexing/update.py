@@ -15,7 +15,8 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.array import Array, from_host
-from xpr.compile.evaluate import HOST_LIMIT, EvalTrace
+from xpr.compile.evaluate import EvalTrace
+from xpr.compile.host import HOST_LIMIT
 from xpr.config import settings
 from xpr.control.scatter_apply import scatter_apply
 from xpr.core.avals import ShapedArray, aval_of, is_key

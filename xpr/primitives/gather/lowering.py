@@ -30,7 +30,7 @@ Combine = Callable[[Builder, list[Value]], list[Value]]  # from an element of th
 
 def _starts(b: Builder, indices: Value) -> Value:
     """Indices of a type and sharding for which XLA can partition a gather: it crashes for 8-bit and 16-bit integers."""
-    if b.may_be_cut and indices.aval.dtype.itemsize < 4:
+    if b.may_be_partitioned and indices.aval.dtype.itemsize < 4:
         indices = b.convert(indices, dtypes.int32)
     return b.whole(indices, [indices.aval.ndim - 1])
 
@@ -79,7 +79,7 @@ def _lower_clipped(b: Builder, indices: Value, limits: np.ndarray) -> Value:
 
 def _moved_inside(b: Builder, indices: Value, limits: np.ndarray) -> Value:
     """The starts of windows, clamped to the operand where XLA doesn't do so itself: if operands may be partitioned."""
-    return _lower_clipped(b, indices, limits) if b.may_be_cut else indices
+    return _lower_clipped(b, indices, limits) if b.may_be_partitioned else indices
 
 
 # -- gather

@@ -33,7 +33,7 @@ def gather_sharding(
         if parts[axis] is not None and slice_sizes[axis] != operand.shape[axis]:
             raise ShardingTypeError(f"axis {axis}, which is indexed, is partitioned over {parts[axis]!r}. {_GET}")
     _join_batch(numbers.operand_batching_dims, numbers.start_indices_batching_dims, parts, index_parts, _GET)
-    _refuse_cut_indices(index_parts, numbers.start_indices_batching_dims, _GET)
+    _refuse_partitioned_indices(index_parts, numbers.start_indices_batching_dims, _GET)
     dropped = (*numbers.collapsed_slice_dims, *numbers.operand_batching_dims)
     of_windows = iter([part for axis, part in enumerate(parts) if axis not in dropped])
     of_indices = iter(index_parts)
@@ -64,7 +64,7 @@ def scatter_sharding(
     of_indices = [i for i in range(updates.ndim) if i not in numbers.offset_dims]
     for axis, i in enumerate(of_indices):
         index_parts[axis] = common([index_parts[axis], update_parts[i]], f"axis {i} of the updates", _PUT)
-    _refuse_cut_indices(index_parts, numbers.start_indices_batching_dims, _PUT, unreduced)
+    _refuse_partitioned_indices(index_parts, numbers.start_indices_batching_dims, _PUT, unreduced)
     for axis, i in zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims):
         parts[axis] = common([parts[axis], index_parts[i]], f"the batch, axis {axis} of the operand,", _PUT)
     return [tuple(parts)]
@@ -110,7 +110,7 @@ def _join_batch(
         index_parts[i] = common([parts[axis], index_parts[i]], what, way_out)
 
 
-def _refuse_cut_indices(
+def _refuse_partitioned_indices(
     parts: Sequence[Any], batching: Sequence[int], way_out: str, unreduced: Sequence[Any] = ()
 ) -> None:
     for axis, part in enumerate(parts):

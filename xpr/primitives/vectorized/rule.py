@@ -47,7 +47,7 @@ def on_cpu(
         if b.platform == "cpu" and not b.draws and not aval.is_symbolic and aval.size >= _MANY:
             formula = formulas.get(aval.dtype)
         is_limited = aval.dtype == float64 and reach < math.inf
-        if formula is None or (is_limited and b.may_be_cut):
+        if formula is None or (is_limited and b.may_be_partitioned):
             return without(b, operands, aval, params)
         b.module.has_formulas = True
         operands = repeated(b, operands, aval.shape)

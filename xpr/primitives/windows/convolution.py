@@ -35,7 +35,7 @@ from xpr.primitives.precision import result_dtype
 from xpr.primitives.shapes import full, move_axis, reshape, rev
 from xpr.primitives.sharding_rules import OUT_SHARDING, mesh_of_types, parts_of, resized
 from xpr.primitives.slicing import pad_p
-from xpr.primitives.windows.convolution_cuts import sent_by_convolution
+from xpr.primitives.windows.convolution_halos import sent_by_convolution
 from xpr.primitives.windows.convolution_partitioning import lower_partitioned_convolution
 from xpr.primitives.windows.sizes import Pads, count_windows, dilated
 from xpr.text.parameters import register_parameter

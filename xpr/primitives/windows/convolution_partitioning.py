@@ -1,7 +1,7 @@
 """Convolutions on several devices: each convolves its part of the images and a halo, the edges of neighbours' parts.
 
 XLA asks for the program of one device when it has chosen shardings, see `backend/partitioners.py`. How the convolution
-is cut by these, and which edges a device needs, says `convolution_cuts.py`.
+is partitioned by these, and which edges a device needs, says `convolution_halos.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ from xpr.backend.sharding import NamedSharding, PartitionSpec, hlo_sharding, spe
 from xpr.backend.stablehlo import Builder, Module, Value
 from xpr.core.avals import ShapedArray
 from xpr.primitives.collectives.lowering import lower_axis_index, lower_ppermute, lower_reduction
-from xpr.primitives.windows.convolution_cuts import Factor, Halo, Names, Params, Shapes, cuts_of, factors_of, halo_of
+from xpr.primitives.windows.convolution_halos import (
+    Factor,
+    Halo,
+    Names,
+    Params,
+    Shapes,
+    factors_of,
+    halo_of,
+    partitioning_of,
+)
 from xpr.primitives.windows.convolution_lowering import convolved, lower_convolution
 
 INDEX = ShapedArray((), dtypes.int32)
@@ -31,7 +40,7 @@ def lower_partitioned_convolution(
     """The lowering rule of conv_general_dilated; where XLA can't ask for the program of one device, space is whole."""
     mesh = b.module.mesh
     shapes = [aval.shape for aval in (*[x.aval for x in operands], *avals)]
-    if not isinstance(mesh, Mesh) or not _is_asked_for(b) or not _may_cut_space(mesh, shapes, params):
+    if not isinstance(mesh, Mesh) or not _is_asked_for(b) or not _may_partition_space(mesh, shapes, params):
         return lower_convolution(b, operands, avals, **params)
     key = f"convolution {(mesh.shape_tuple, b.platform, *sorted(params.items()))}"
     partitioner, rule = _Partitioner(mesh, b.platform, params), _rule(shapes, params)
@@ -40,11 +49,11 @@ def lower_partitioned_convolution(
 
 def _is_asked_for(b: Builder) -> bool:
     """Whether XLA will ask for programs of one device: in whole programs for the CPU that run here."""
-    return b.may_be_cut and b.platform == "cpu" and not b.module.manual and not b.module.exported
+    return b.may_be_partitioned and b.platform == "cpu" and not b.module.manual and not b.module.exported
 
 
-def _may_cut_space(mesh: Mesh, shapes: Shapes, params: Params) -> bool:
-    """Whether some axis of the mesh cuts a spatial axis."""
+def _may_partition_space(mesh: Mesh, shapes: Shapes, params: Params) -> bool:
+    """Whether some axis of the mesh can partition a spatial axis."""
     if not all(isinstance(n, int) and n for shape in shapes for n in shape):
         return False
     return any(
@@ -56,7 +65,7 @@ def _may_cut_space(mesh: Mesh, shapes: Shapes, params: Params) -> bool:
 
 
 def _rule(shapes: Shapes, params: Params) -> str:
-    """The sharding rule; axes of no factor, and the members of groups, are not cut."""
+    """The sharding rule; axes of no factor, and the members of groups, are not partitioned."""
     arrays: list[list[tuple[Any, ...]]] = [[()] * len(shape) for shape in shapes]
     sizes: dict[Any, int] = {}
     kinds: dict[str, list[Any]] = {"reduction": [], "need_replication": [], "permutation": []}
@@ -143,9 +152,9 @@ class _Partitioner(Partitioner):
         shapes = [aval.shape for aval in wholes]
         asked = [self._parts(hlo, aval.ndim) for hlo, aval in zip((*arg_shardings, *out_shardings), wholes)]
         factors = factors_of(shapes, self.params)
-        cuts = cuts_of(factors, asked, mesh, shapes, self.params)
+        partitioning = partitioning_of(factors, asked, mesh, shapes, self.params)
         specs: list[list[Any]] = [[None] * aval.ndim for aval in wholes]
-        for factor, names in zip(factors, cuts):
+        for factor, names in zip(factors, partitioning):
             for spec, axis in zip(specs, factor.axes):
                 if axis is not None and names:
                     spec[axis] = names
@@ -154,24 +163,25 @@ class _Partitioner(Partitioner):
         module = Module(self.platform)
         module.mesh, module.manual = mesh, dict.fromkeys(mesh.axis_names, mesh)
         module.function(
-            "main", parts[:2], lambda b, xs: [self._of_one_device(b, xs, parts[2], shapes, factors, cuts)], public=True
-        )
+            "main", parts[:2],
+            lambda b, xs: [self._of_one_device(b, xs, parts[2], shapes, factors, partitioning)], public=True,
+        )  # fmt: skip
         hlo = [hlo_sharding(each, aval.ndim) for each, aval in zip(shardings, wholes)]
         return module.text().encode(), hlo[:2], hlo[2:]
 
     def _parts(self, hlo: Any, ndim: int) -> list[Any]:
-        """The axes of the mesh for each axis of an array; none where these can't express how it is cut."""
+        """The axes of the mesh for each axis of an array; none where these can't express its parts."""
         spec = spec_from_hlo(hlo, self.mesh, ndim) or ()
         return [*spec, *[None] * (ndim - len(spec))]
 
     def _of_one_device(
         self, b: Builder, operands: list[Value], out: ShapedArray, shapes: Shapes, factors: Sequence[Factor],
-        cuts: Sequence[Names],
+        partitioning: Sequence[Names],
     ) -> Value:  # fmt: skip
         images, kernel = operands
         params = dict(self.params)
         padding, dilation = list(params["padding"]), list(params["lhs_dilation"])
-        for factor, names in zip(factors, cuts):
+        for factor, names in zip(factors, partitioning):
             count = math.prod([self.mesh.shape[name] for name in names])
             if count == 1:
                 continue
@@ -182,7 +192,7 @@ class _Partitioner(Partitioner):
                 continue
             i, axis = factor.space, factor.axes[0]
             halo = halo_of(factor, count, shapes, self.params)
-            assert halo is not None and axis is not None  # `cuts_of` leaves such axes whole
+            assert halo is not None and axis is not None  # `partitioning_of` leaves such axes whole
             images = _with_halo(b, images, axis, halo, names, count)
             if halo.shift:
                 images = _needed(b, images, axis, halo, names, count, dilation[i])
@@ -192,7 +202,7 @@ class _Partitioner(Partitioner):
                 padding[i] = (halo.low, halo.extent - halo.low - length)
         params |= {"padding": tuple(padding), "lhs_dilation": tuple(dilation)}
         result = convolved(b, [images, kernel], out, params)
-        summed = [name for factor, names in zip(factors, cuts) if factor.is_contracted for name in names]
+        summed = [name for factor, names in zip(factors, partitioning) if factor.is_contracted for name in names]
         if summed:
             reduce = lower_reduction("conv_general_dilated", "stablehlo.add")
             (result,) = reduce(b, [result], [result.aval], axes=summed, axis_index_groups=None)

@@ -1,12 +1,12 @@
-"""Along which axes of a mesh a convolution is cut, what a device needs of its neighbours, and what devices send.
+"""How a convolution is partitioned over a mesh, what a device needs of its neighbours, and what devices send.
 
-Axes of images, kernel and result that are cut together are a `Factor`: the batch, the features in and out, groups, and
-each spatial axis. `Shapes` are the sizes of images, kernel and result.
+Axes of images, kernel and result that are partitioned together are a `Factor`: the batch, the features in and out,
+groups, and each spatial axis. `Shapes` are the sizes of images, kernel and result.
 
 NOTE [halos]. Along one spatial axis, with stride s, dilations d of the images and r of the window, and `low` padding,
-window t meets element k of the kernel at position t s + k r - low of the dilated images. Either the windows are cut,
-T on each device, or the window itself is, K elements on each, as in the gradient to the kernel, and devices add up what
-they have. In both cases device i needs positions
+window t meets element k of the kernel at position t s + k r - low of the dilated images. Either the windows are
+partitioned, T on each device, or the window itself is, K elements on each, as in the gradient to the kernel, and
+devices add up what they have. In both cases device i needs positions
 
     i step - low ... i step - low + extent - 1,  with  step = T s,  extent = (T - 1) s + (whole window - 1) r + 1
                                            or  with  step = K r,  extent = (K - 1) r + (all windows - 1) s + 1,
@@ -40,7 +40,7 @@ Shapes = Sequence[Sequence[int]]
 
 
 class Factor(NamedTuple):
-    """An axis of images, of the kernel and of the result that are cut together; None where one has none.
+    """An axis of images, of the kernel and of the result that are partitioned together; None where one has none.
 
     `space` is the number of a spatial axis; `groups` how many groups there are along these axes, or 0.
     """
@@ -55,7 +55,7 @@ class Factor(NamedTuple):
 
 
 def factors_of(shapes: Shapes, params: Params) -> list[Factor]:
-    """The factors of a convolution. Of a spatial axis the windows are cut, or the window where it has more elements."""
+    """The factors of a convolution. Of a spatial axis the windows are partitioned, or a larger window itself."""
     lhs, rhs, out = params["dimension_numbers"]
     if params["feature_group_count"] > 1:
         factors = [
@@ -75,12 +75,12 @@ def factors_of(shapes: Shapes, params: Params) -> list[Factor]:
     return factors
 
 
-def cuts_of(
+def partitioning_of(
     factors: Sequence[Factor], parts: Sequence[Sequence[Any]], mesh: Any, shapes: Shapes, params: Params
 ) -> list[Names]:
-    """For each factor the axes of the mesh that cut it, no axis twice, from how images, kernel and result are cut.
+    """For each factor the axes of the mesh that partition it, no axis twice; `parts` are those of each array.
 
-    An axis that cuts both operands along what is contracted comes first, then those of the result, then the others.
+    An axis that partitions both operands along what is contracted comes first, then those of the result, then others.
     """
     chosen: list[Names] = [()] * len(factors)
 
@@ -127,20 +127,20 @@ class Halo(NamedTuple):
 
 
 def halo_of(factor: Factor, count: int, shapes: Shapes, params: Params) -> Halo | None:
-    """The halo along a spatial axis of images that are cut into `count` parts; None where it has to be gathered."""
+    """The halo along a spatial axis of images that are in `count` parts; None where it has to be gathered."""
     i = factor.space
     assert i is not None
     lhs, rhs, out = params["dimension_numbers"]
     n, window, windows = shapes[0][lhs[2 + i]], shapes[1][rhs[2 + i]], shapes[2][out[2 + i]]
     stride, dilation, apart = params["window_strides"][i], params["lhs_dilation"][i], params["rhs_dilation"][i]
     low = params["padding"][i][0]
-    cut, whole = (window, windows) if factor.is_contracted else (windows, window)
+    split, whole = (window, windows) if factor.is_contracted else (windows, window)
     by, along = (apart, stride) if factor.is_contracted else (stride, apart)
-    if n % count or cut % count or not n * cut:
+    if n % count or split % count or not n * split:
         return None
-    n, cut = n // count, cut // count
-    extent = (cut - 1) * by + (whole - 1) * along + 1
-    shift = n * dilation - cut * by
+    n, split = n // count, split // count
+    extent = (split - 1) * by + (whole - 1) * along + 1
+    shift = n * dilation - split * by
     last = (count - 1) * shift
     before = max(0, (low + max(0, last)) // dilation)
     after = max(0, -((n * dilation + low + min(0, last) - extent) // dilation))
@@ -161,10 +161,10 @@ def sent_by_convolution(
         return []
     mesh, shapes = mesh_of_types(operands), [aval.shape for aval in avals]
     factors = factors_of(shapes, params)
-    cuts = cuts_of(factors, list(map(parts_of, avals)), mesh, shapes, params)
+    partitioning = partitioning_of(factors, list(map(parts_of, avals)), mesh, shapes, params)
     found, parts, contracted = [], [], []
     for i, aval in enumerate(operands):
-        by_axis = {factor.axes[i]: names for factor, names in zip(factors, cuts)}
+        by_axis = {factor.axes[i]: names for factor, names in zip(factors, partitioning)}
         held = [(axis, name) for axis, part in enumerate(parts_of(aval)) for name in axes_of(part)]
         gathered = [name for axis, name in held if mesh.shape[name] > 1 and name not in by_axis.get(axis, ())]
         count = math.prod([mesh.shape[name] for name in gathered])
@@ -175,12 +175,13 @@ def sent_by_convolution(
         summed = [factor.axes[i] for factor in factors if factor.is_contracted]
         contracted.append([axis for axis in summed if axis is not None])
     size = shard_bytes(parts[0])
-    for factor, names in zip(factors, cuts):
+    for factor, names in zip(factors, partitioning):
         count, axis = math.prod([mesh.shape[name] for name in names]), factor.axes[0]
         if factor.space is None or axis is None or count == 1:
             continue
         halo, n = halo_of(factor, count, shapes, params), shapes[0][axis] // count
         assert halo is not None
         found += [Collective("collective-permute", size // n * edge, names, 2, 1) for edge in halo[:2] if edge]
-        size = size // n * (halo.extent if halo.shift else n + halo.before + halo.after)  # when the next axis is cut
+        # What a device holds while edges along the next axis are sent
+        size = size // n * (halo.extent if halo.shift else n + halo.before + halo.after)
     return found + of_contraction(list(zip(parts, contracted)), results[0])

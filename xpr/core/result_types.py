@@ -1,0 +1,213 @@
+"""The types of an operation's results, beside shape and dtype: sharding over Explicit axes, manual axes, memory space.
+
+Typing rules (`Primitive.abstract`) know nothing of these. They propagate from operands to results as the optional slots
+`sharding`, `summed`, `sums` and `varying` of the primitive say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from xpr.core.avals import ShapedArray, types_of
+from xpr.core.explicit import ExplicitSharding, explicit_sharding
+from xpr.core.interpreter import context
+from xpr.core.memory import MemorySpace
+from xpr.core.specs import PartitionSpec, axes_of
+from xpr.errors import ShardingTypeError
+
+if TYPE_CHECKING:
+    from xpr.core.primitive import Primitive
+
+
+def result_types(
+    primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]
+) -> tuple[list[ShapedArray], bool]:
+    """The types of the results, where an operand's type has more than shape and dtype.
+
+    Returns:
+      The types; and whether they depend on what the context allows, so that they can't be remembered.
+
+    Raises:
+      SumOverShards: the context asks for sums over shards to be left undone, and the parameters don't say so yet.
+      TypeError: shapes or dtypes don't fit.
+      ShardingTypeError: shardings don't fit, or the result's is ambiguous.
+      NotImplementedError: an operand is unreduced over manual axes, and the operation is not linear.
+      ValueError: operands are in different memories.
+    """
+    outs, depends_on_context = explicit_types(primitive, avals, params)
+    outs = varying_types(primitive, avals, outs, params)
+    return memory_types(primitive, avals, outs), depends_on_context
+
+
+# -- Explicit axes
+
+
+def explicit_types(
+    primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]
+) -> tuple[list[ShapedArray], bool]:
+    """The types of results where operands are partitioned over Explicit axes, and whether they depend on the context.
+
+    Raises:
+      SumOverShards: the context asks for sums over shards to be left undone, and the parameters don't say so yet.
+      ShardingTypeError: the result is ambiguous or can't be partitioned so, and no other operation decides it.
+    """
+    outs = primitive.abstract(tuple([a.plain for a in avals]), **params)
+    named = [a.explicit for a in avals if a.explicit is not None]
+    if not named:
+        return outs, False
+    mesh = named[0].mesh
+    undecided = [out.with_explicit(ExplicitSharding(mesh, None)) if out.ndim else out for out in outs]
+    try:
+        if any(e.mesh != mesh for e in named):
+            meshes = ", ".join(map(repr, dict.fromkeys(e.mesh for e in named)))
+            raise ShardingTypeError(f"operands are partitioned over several meshes: {meshes}. Put them on one.")
+        if primitive.decides_sharding:
+            return outs, False
+        if any(e.is_undecided for e in named):
+            raise ShardingTypeError("the sharding of an operand is undecided.")
+        over_shards = _summed_axes(primitive, avals, params)
+        if asked := tuple([name for name in over_shards if name in context.unreduced]):
+            raise SumOverShards({**params, "unreduced": asked})
+        unreduced, reduced = _sums(primitive, avals, params)
+        if primitive.sharding is None:
+            return outs, False
+        parts = primitive.sharding(avals, outs, **params)
+        return [_partitioned(out, mesh, each, unreduced, reduced) for out, each in zip(outs, parts)], bool(over_shards)
+    except ShardingTypeError as error:
+        if context.decides_later:
+            return undecided, True
+        raise ShardingTypeError(f"{primitive.name} of {types_of(avals)}: {error}") from None
+
+
+class SumOverShards(Exception):
+    """An operation sums over shards, and the sums are to be left undone; with the parameters `params` they are."""
+
+    def __init__(self, params: dict[str, Any]):
+        self.params = params
+
+
+def with_unreduced(primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> dict[str, Any]:
+    """The parameters of an operation that leaves those sums over shards undone which the context asks it to."""
+    asked = tuple([name for name in _summed_axes(primitive, avals, params) if name in context.unreduced])
+    return {**params, "unreduced": asked} if asked else params
+
+
+def _summed_axes(primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> list[Any]:
+    """The axes of the mesh whose shards an operation sums over; none if its parameters name unreduced axes already."""
+    if primitive.summed is None or "unreduced" in params:
+        return []
+    return [name for part in primitive.summed(avals, **params) for name in axes_of(part)]
+
+
+def _sums(
+    primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]
+) -> tuple[frozenset[Any], frozenset[Any]]:
+    """The Explicit axes over which results are unreduced, and those over which they are reduced unless partitioned.
+
+    The former are those of operands, and of the parameter `unreduced` of operations that sum over shards.
+    """
+    every = [a.explicit.unreduced if a.explicit is not None else frozenset() for a in avals]
+    reduced: frozenset[Any] = frozenset().union(*[a.explicit.reduced for a in avals if a.explicit is not None])
+    asked = frozenset(params.get("unreduced", ()))
+    if not any(every):
+        return asked, reduced - asked
+    if primitive.sums is None:
+        raise ShardingTypeError(
+            f"an operand is unreduced, and the unreduced rule for {primitive.name} is not implemented. Have the sum "
+            "done first: xpr.sharding.reshard(x, P(...))."
+        )
+    unreduced = primitive.sums(every, avals, **params) | asked
+    return unreduced, reduced - unreduced
+
+
+def _partitioned(
+    out: ShapedArray, mesh: Any, parts: Sequence[Any], unreduced: frozenset[Any], reduced: frozenset[Any]
+) -> ShapedArray:
+    names = [name for part in parts for name in axes_of(part)]
+    if both := unreduced.intersection(names):
+        raise ShardingTypeError(
+            f"the result would be unreduced and partitioned over {min(map(str, both))!r}. Have the sum done first: "
+            "xpr.sharding.reshard(x, P(...))."
+        )
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        aval = out.with_explicit(ExplicitSharding(mesh, tuple(parts)))
+        raise ShardingTypeError(
+            f"the result {aval.str_short()} is partitioned over {twice!r} along two axes. Reshard an operand first: "
+            "xpr.sharding.reshard(x, P(...)); or say out_sharding=P(...), where the function takes it."
+        )
+    spec = PartitionSpec(*parts, unreduced=unreduced, reduced=reduced.difference(names))
+    explicit = explicit_sharding(mesh, spec, out.ndim)
+    if explicit is not None:
+        explicit.check(out.shape)
+    return out.with_explicit(explicit)
+
+
+# -- Manual axes
+
+
+def varying_types(
+    primitive: Primitive, avals: Sequence[ShapedArray], outs: list[ShapedArray], params: dict[str, Any]
+) -> list[ShapedArray]:
+    """The types of results with the manual axes over which they vary: those over which any operand does."""
+    every = [a.varying for a in avals]
+    union: frozenset[Any] = frozenset().union(*every)
+    if primitive.varying is None:
+        outs = [out.with_varying(union) for out in outs] if union else outs
+    else:
+        outs = [out.with_varying(axes) for out, axes in zip(outs, primitive.varying(every, **params))]
+    return _with_manual_sums(primitive, avals, outs, params) if any(a.sums is not None for a in avals) else outs
+
+
+def _with_manual_sums(
+    primitive: Primitive, avals: Sequence[ShapedArray], outs: list[ShapedArray], params: dict[str, Any]
+) -> list[ShapedArray]:
+    """The types of results with the manual axes over which they are unreduced and reduced.
+
+    Raises:
+      NotImplementedError: an operand is unreduced, and the operation is not linear.
+    """
+    sums = [a.sums or (frozenset(), frozenset()) for a in avals]
+    every = [unreduced for unreduced, _ in sums]
+    unreduced: frozenset[Any] = frozenset().union(*every)
+    reduced: frozenset[Any] = frozenset().union(*[axes for _, axes in sums])
+    if primitive.batch_named is not None:  # a collective does the sum over the axes that it names
+        names = params.get("axes", params.get("axis_name", ()))
+        unreduced -= frozenset(names if isinstance(names, tuple) else (names,))
+    elif unreduced and primitive.varying is None:
+        if primitive.sums is not None:
+            unreduced = primitive.sums(every, avals, **params)
+        elif context.decides_later:
+            unreduced = frozenset()
+        else:
+            raise NotImplementedError(
+                f"{primitive.name} of {types_of(avals)}: an operand is unreduced over {min(map(str, unreduced))!r}, "
+                f"and the unreduced rule for {primitive.name} is not implemented. Have the sum done first: lax.psum."
+            )
+    typed = []
+    for out in outs:
+        own = out.sums or (frozenset(), frozenset())  # of `pcast`
+        typed.append(out.with_sums(unreduced & out.varying | own[0], reduced - out.varying | own[1]))
+    return typed
+
+
+# -- Memory
+
+
+def memory_types(primitive: Primitive, avals: Sequence[ShapedArray], outs: list[ShapedArray]) -> list[ShapedArray]:
+    """The types of results with their memory space: that of the operands that have axes.
+
+    Raises:
+      ValueError: operands are in different memories.
+    """
+    arrays = [a for a in avals if a.ndim]
+    spaces = {a.memory_space for a in arrays}
+    if primitive.decides_memory or not spaces - {MemorySpace.Device}:
+        return outs
+    if len(spaces) > 1:
+        raise ValueError(
+            f"{primitive.name} of {types_of(avals)}: memory_space of all inputs, unless they are scalars, must be the "
+            "same. Move one first: xpr.device_put(x, xpr.memory.Space.Device)."
+        )
+    return [out.in_memory(arrays[0].memory_space) for out in outs]
