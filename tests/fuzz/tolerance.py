@@ -14,7 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from xpr.backend.array import host_value
+from xpr.backend.operands import host_value
 from xpr.compile.reference import jaxprs_run_by
 from xpr.core.jaxpr import Jaxpr, Literal
 
