@@ -128,7 +128,8 @@ def written(x, index, values, how):
     elif how == "apply":
         np.negative.at(result, index)
     else:
-        UFUNCS[how].at(result, index, values)
+        # NumPy 2.4 does not broadcast values to an index of two axes in an array of one.
+        UFUNCS[how].at(result, index, np.broadcast_to(values, result[index].shape))
     return result
 
 
