@@ -162,6 +162,15 @@ def test_scalars_are_values(how):
         same(staged(lambda x, i: updated(x, i, 3.0, how), x, index), want)
 
 
+@pytest.mark.parametrize("values", [[1.0, 2.0], [3.0], [[1.0], [2.0]]])
+def test_values_broadcast_to_an_index_of_more_axes_than_the_array(values):
+    x, index, values = jnp.zeros(1), np.array([[0, 0], [0, -1]]), jnp.array(values)
+    total = float(jnp.broadcast_to(values, (2, 2)).sum())
+    for place in (index, jnp.asarray(index)):
+        assert x.at[place].add(values).tolist() == [total]
+        assert xpr.jit(lambda x, i: x.at[i].add(values))(x, place).tolist() == [total]
+
+
 def test_large_arrays_are_indexed_where_they_are():
     """Beyond what NumPy does at once: programs take the places as operands."""
     x = values_of((300, 70))

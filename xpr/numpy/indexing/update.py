@@ -87,8 +87,8 @@ def _updated_on_host(x: Array, index: Any, values: Any, operation: Operation) ->
             with np.errstate(all="ignore"):
                 if plain:
                     out[on_host] = operation.ufunc(out[on_host], new)
-                else:
-                    operation.ufunc.at(out, on_host, new)
+                else:  # NumPy 2.4 itself does not broadcast to an index of two axes in an array of one
+                    operation.ufunc.at(out, on_host, np.broadcast_to(new, out[on_host].shape))
     except (IndexError, ValueError, TypeError):
         return None
     return Array(aval, out)
