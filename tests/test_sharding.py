@@ -23,19 +23,14 @@ def line():
 @pytest.mark.parametrize(
     "cases",
     [
-        "sharding_cases.py",
-        "shard_map_cases.py",
-        "partitioning_cases.py",
-        "nesting_cases.py",
-        "default_device_cases.py",
-        "mesh_cases.py",
-        "explicit_cases.py",
-        "sums_cases.py",
-        "halo_cases.py",
+        ("sharding_cases.py", "mesh_cases.py", "default_device_cases.py"),
+        ("shard_map_cases.py", "nesting_cases.py", "partitioning_cases.py"),
+        ("explicit_cases.py", "sums_cases.py", "halo_cases.py"),
     ],
+    ids=lambda cases: cases[0],
 )
 def test_on_eight_devices(cases):
-    eight_devices.run(cases)
+    eight_devices.run(*cases)
 
 
 def test_one_device():

@@ -28,9 +28,10 @@ def text(fun, *args, platform="cpu"):
 @pytest.mark.parametrize("contracted", [pytest.param(True, marks=pytest.mark.optimized), False])
 @pytest.mark.parametrize("name", NAMES)
 def test_errors_in_float32(name, contracted, monkeypatch):
-    """At every 8192nd of all numbers, whether or not XLA contracts a product and a sum; and at the hard points."""
-    monkeypatch.setattr(accuracy, "POINTS", 1 << 18)
-    worst = worst_error(ROW[name], function(name), np.float32, 8192)
+    """At every 32768th of all numbers, whether or not XLA contracts a product and a sum; and at the hard points."""
+    monkeypatch.setattr(accuracy, "POINTS", 1 << 16)
+    monkeypatch.setattr(accuracy, "HARD_STEP", 15)
+    worst = worst_error(ROW[name], function(name), np.float32, 32768)
     assert worst.error < 1, worst
     if len(ROW[name].domain) == 1:
         hard = accuracy.hard_points(np.float32)
@@ -42,6 +43,7 @@ def test_errors_in_float32(name, contracted, monkeypatch):
 @pytest.mark.parametrize("name", NAMES)
 def test_errors_in_float64(name, contracted, monkeypatch):
     monkeypatch.setattr(accuracy, "POINTS", 1 << 14)
+    monkeypatch.setattr(accuracy, "HARD_STEP", 15)
     with enable_x64(True):
         worst = worst_error(ROW[name], function(name), np.float64)
     assert worst.error < 2, worst
