@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import xpr
 import xpr.numpy as jnp
 from tests.helpers import close, jaxpr_text, primitive_names
-from tests.peer import JAX, needs_jax
+from tests.peer import JAX, agree
 from xpr import core, lax
 from xpr.compile.lower import lower_jaxpr
 from xpr.compile.reference import reference_eval
@@ -416,7 +416,6 @@ def transformed(kind, f, lib):
 KINDS = ["vmap", "vmap operands", "vmap index", "vmap grad", "grad vmap", "grad", "jvp", "vmap jvp", "hessian"]
 
 
-@needs_jax
 @settings(max_examples=25, deadline=None, derandomize=True)
 @given(
     programs=st.lists(STEPS, min_size=2, max_size=3),
@@ -427,17 +426,14 @@ KINDS = ["vmap", "vmap operands", "vmap index", "vmap grad", "grad vmap", "grad"
 def test_random_branches_agree_with_jax(programs, kind, way, staged):
     i = np.int32([1, 0, 2, -1])
     x, s = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3), np.float32([0.3, -0.2, 1.0, -1.0])
-    results = []
-    for lib in (xpr, JAX):
+
+    def switched(lib):
         options = {"vmap": way} if lib is xpr and way else {}
         branches = [branch_of(steps, lib) for steps in programs]
+        run = transformed(kind, lambda i, x, s: lib.lax.switch(i, branches, x, s, **options), lib)
+        return (lib.jit(run) if staged or lib is JAX else run)(i, x, s)
 
-        def f(i, x, s, lib=lib, branches=branches, options=options):
-            return lib.lax.switch(i, branches, x, s, **options)
-
-        run = transformed(kind, f, lib)
-        results.append((lib.jit(run) if staged or lib is JAX else run)(i, x, s))
-    close(results[0], results[1], 1e-4)
+    agree(switched, 1e-4)
 
 
 def in_a_loop(lib):
@@ -456,13 +452,11 @@ def in_a_loop(lib):
     return f
 
 
-@needs_jax
 @pytest.mark.parametrize("kind", KINDS)
 def test_nested_in_loops_agrees_with_jax(kind):
     i, s = np.int32([1, 0, 2, -1]), np.float32([0.3, -0.2, 1.0, -1.0])
     x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3)
-    ours, theirs = (transformed(kind, summed(in_a_loop(lib)), lib)(i, x, s) for lib in (xpr, JAX))
-    close(ours, theirs, 1e-4)
+    agree(lambda lib: transformed(kind, summed(in_a_loop(lib)), lib)(i, x, s), 1e-4)
 
 
 def summed(f):
