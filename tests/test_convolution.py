@@ -79,12 +79,11 @@ def test_convolution_as_jax(seed: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["int32", "complex64", "float16"])
 def test_other_dtypes(dtype: str) -> None:
-    jax = pytest.importorskip("jax")
     rng = np.random.default_rng(0)
     x, y = ((3 * rng.normal(size=shape)).astype(dtype) for shape in ((2, 3, 6), (4, 3, 2)))
     if dtype == "complex64":
         x = x + 1j * x[::-1]
-    close(lax.conv(x, y, (2,), "SAME"), jax.lax.conv(x, y, (2,), "SAME"), 1e-2 if dtype == "float16" else 1e-5)
+    agree(lambda library: library.lax.conv(x, y, (2,), "SAME"), 1e-2 if dtype == "float16" else 1e-5)
 
 
 def test_by_hand() -> None:
@@ -97,7 +96,6 @@ def test_by_hand() -> None:
 @pytest.mark.parametrize("padding", ["SAME", "VALID", [(1, 2), (0, 1)]])
 @pytest.mark.parametrize("size, stride", [(1, 2), (2, 1), (3, 2), (4, 3)])
 def test_transposed_convolution_as_jax(size: int, stride: int, padding: Any) -> None:
-    jax = pytest.importorskip("jax")
     rng = np.random.default_rng(0)
     images = rng.normal(size=(2, 5, 4, 3)).astype(np.float32)
     for turned in (False, True):
@@ -105,7 +103,7 @@ def test_transposed_convolution_as_jax(size: int, stride: int, padding: Any) -> 
         for consistent in (False, True):
             arguments = {"strides": (stride, stride), "padding": padding, "rhs_dilation": (2, 1),
                          "transpose_kernel": turned, "use_consistent_padding": consistent}  # fmt: skip
-            close(lax.conv_transpose(images, kernel, **arguments), jax.lax.conv_transpose(images, kernel, **arguments))
+            agree(lambda library: library.lax.conv_transpose(images, kernel, **arguments), 2e-5)  # noqa: B023
 
 
 def test_the_transposed_convolution_is_the_gradient() -> None:
@@ -121,20 +119,16 @@ def test_the_transposed_convolution_is_the_gradient() -> None:
 
 
 def test_patches_as_jax() -> None:
-    jax = pytest.importorskip("jax")
     images = np.random.default_rng(0).normal(size=(2, 3, 5, 4)).astype(np.float32)
     for layouts in (None, ("NHWC", "HWIO", "NCHW"), ("NHWC", "OIHW", "NHWC")):
         arguments = {"filter_shape": (2, 3), "window_strides": (1, 2), "padding": "SAME", "dimension_numbers": layouts}
-        close(lax.conv_general_dilated_patches(images, **arguments),
-              jax.lax.conv_general_dilated_patches(images, **arguments))  # fmt: skip
+        agree(lambda library: library.lax.conv_general_dilated_patches(images, **arguments), 2e-5)  # noqa: B023
 
 
 def test_general_padding_as_jax() -> None:
-    jax = pytest.importorskip("jax")
     images, kernel = np.ones((1, 2, 7), np.float32), np.ones((3, 2, 2), np.float32)
     arguments = ((2,), [(1, 3)], (2,), (3,))
-    ours = lax.conv_with_general_padding(images, kernel, *arguments)
-    close(ours, jax.lax.conv_with_general_padding(images, kernel, *arguments))
+    agree(lambda library: library.lax.conv_with_general_padding(images, kernel, *arguments), 2e-5)
 
 
 def convolutions(platform: str, lhs: tuple[int, ...], rhs: tuple[int, ...], **changes: Any) -> str:
@@ -226,7 +220,6 @@ def test_dilated_and_long_windows(changes: dict[str, Any], name: str, start: flo
 
 
 def test_second_derivatives_as_jax() -> None:
-    jax = pytest.importorskip("jax")
     x = np.random.default_rng(0).normal(size=(6, 6)).astype(np.float32)
 
     def results(library: Any) -> list[Any]:
@@ -239,8 +232,7 @@ def test_second_derivatives_as_jax() -> None:
 
         return [library.grad(slope)(x), library.jvp(library.grad(f), (x,), (x,))[1], library.hessian(f)(x)]
 
-    for ours, theirs in zip(results(xpr), results(jax), strict=True):
-        close(ours, theirs, 1e-3)
+    agree(results, 1e-3)
 
 
 def test_ties_go_to_the_first() -> None:
@@ -273,7 +265,6 @@ def test_functions_are_recognized_by_what_they_do() -> None:
 
 
 def test_any_function_as_jax() -> None:
-    jax = pytest.importorskip("jax")
     x = np.random.default_rng(0).normal(size=(5, 6)).astype(np.float32)
     arguments = ((2, 3), (1, 2), "SAME")
 
@@ -283,8 +274,7 @@ def test_any_function_as_jax() -> None:
 
         return [product(x), library.jvp(product, (x,), (x,))[1], library.vmap(product)(np.stack([x, 2 * x]))]
 
-    for ours, theirs in zip(results(xpr), results(jax), strict=True):
-        close(ours, theirs)
+    agree(results, 2e-5)
 
 
 def test_several_arrays_together() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.peer import JAX, agree, needs_jax
+from tests.peer import JAX, agree, beside_jax
 from xpr import lax
 
 ARRAYS = {
@@ -95,16 +95,22 @@ def kinds_of(library, call, arrays):
     return [kind(x) if hasattr(x, "dtype") else type(x).__name__ for x in xpr.tree.leaves(result)]
 
 
-@needs_jax
 def test_dtypes_and_weak_types_are_those_of_jax():
-    with np.errstate(all="ignore"):
-        mine, peers = ({k: m.asarray(v) for k, v in ARRAYS.items()} for m in (jnp, JAX.numpy))
-        differ = []
-        for call in [*calls(), *MORE]:
-            have, want = kinds_of(xpr, call, mine), kinds_of(JAX, call, peers)
-            if have != [k.replace("ArrayImpl", "").replace("ShapeDtypeStruct", "") for k in want or []] and want:
-                differ.append(f"{call}: {have} here, {want} in jax")
-    assert not differ, "\n".join(differ)
+    every = [*calls(), *MORE]
+
+    def kinds(library):
+        arrays = {name: library.numpy.asarray(value) for name, value in ARRAYS.items()}
+        with np.errstate(all="ignore"):
+            return [", ".join(kinds_of(library, call, arrays) or []) for call in every]
+
+    def compare(theirs):
+        plain = [each.replace("ArrayImpl", "").replace("ShapeDtypeStruct", "") for each in theirs]
+        differ = zip(every, ours, plain, strict=True)
+        differ = [f"{call}: {have} here, {want} in jax" for call, have, want in differ if want not in ("", have)]
+        assert not differ, "\n".join(differ)
+
+    ours = kinds(xpr)
+    beside_jax("kinds of results", {**ARRAYS, "calls": np.array(every)}, lambda: kinds(JAX), compare)
 
 
 def test_types_of_ml_dtypes_are_in_the_hierarchy():
