@@ -160,7 +160,7 @@ def test_the_index_of_the_largest():
 
 
 def test_sums_that_are_scattered():
-    """XLA:CPU reduces to all devices and cuts; others send half as much."""
+    """XLA:CPU reduces to all devices and slices; others send half as much."""
     args = [put((8, 16), "x", "y"), put((16, 12), "y")]
     with xpr.set_mesh(explicit()):
         found = cost(lambda a, b: jnp.dot(a, b, out_sharding=P("x", "y")))(*args)

@@ -145,7 +145,7 @@ def test_types(name):
 
 
 def one_of_each_primitive():
-    """The sample with most operands that are cut; not of those that hold jaxprs, which are of other types."""
+    """The sample with most operands that are sharded; not of those that hold jaxprs, which are of other types."""
     best = {}
     for case in law_cases.CASES:
         row, _, specs = case.values

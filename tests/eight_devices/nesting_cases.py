@@ -107,9 +107,9 @@ def data_parallel(p):
 
 
 def model_parallel(p):
-    jnp, cut = p.L.numpy, {"w": p.S(None, "y"), "v": p.S("y")}
+    jnp, specs = p.L.numpy, {"w": p.S(None, "y"), "v": p.S("y")}
     step = descended(p, lambda w, x: jnp.mean(p.L.lax.psum(jnp.tanh(x @ w["w"]) @ w["v"], "y") ** 2), "x")
-    return p.shard_map(step, (cut, p.S("x")), cut)({"w": X, "v": W}, X)
+    return p.shard_map(step, (specs, p.S("x")), specs)({"w": X, "v": W}, X)
 
 
 def of_rows(p):
