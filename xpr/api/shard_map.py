@@ -513,7 +513,7 @@ def _check_divergence(fun: Callable[..., Any], closed: ClosedJaxpr, argument_axe
         f"shard_map: in {describe_function(fun)} a {eqn.primitive} communicates along {name!r}, and what it does may "
         f"differ between the devices along {name!r}, of which some would then wait for others forever.\n"
         f"  {eqn.primitive} at {summarize(eqn.source)}: {text_of(eqn.source)}\n"
-        f"Decide by a value that they have in common (lax.pmax, lax.psum, lax.all_gather of it); or say "
+        f"Decide by a value that is replicated over them (lax.pmax, lax.psum, lax.all_gather of it); or say "
         "check_vma=False, if it is the same for reasons that can't be seen."
     )
 
