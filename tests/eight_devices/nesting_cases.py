@@ -40,7 +40,7 @@ class Written:
         return lambda x: self.L.numpy.sum(self.L.numpy.sin(fun(x)))
 
     def with_weight(self, fun):
-        """A function of what all devices have, and of their rows, that gives what all have."""
+        """A function of a replicated and a sharded argument, with a replicated result."""
         return self.shard_map(fun, (self.S(), self.S("x")), self.S())(TWO, X)
 
 
@@ -176,7 +176,7 @@ MIXED = {
     ),
 }  # fmt: skip
 
-# -- Rules of custom_vjp, which see what all devices have in common once
+# -- Rules of custom_vjp, which see replicated values once
 
 
 def scaled_sine(p):

@@ -199,7 +199,7 @@ def test_random_programs_as_jax(mesh, seed):
     close(program.function(xpr, mesh, P, NamedSharding)(x, w), list(map(np.asarray, jax.tree.leaves(expected))))
 
 
-# -- Derivatives inside a shard_map, where what all devices have in common counts once
+# -- Derivatives inside a shard_map, where a replicated value counts once
 
 
 def looped(L, w, x):
@@ -217,7 +217,7 @@ def pulled(L, w, x):
 
 ROWS, ALL = ("x",), ()
 INSIDE = {  # the function, and the specs of its results
-    "what all have": (lambda L, w, x: L.grad(lambda w: (x * w * w).sum())(w), ALL),
+    "replicated": (lambda L, w, x: L.grad(lambda w: (x * w * w).sum())(w), ALL),
     "of a mean": (lambda L, w, x: L.grad(lambda w: L.lax.pmean((x * w * w).sum(), "x"))(w), ALL),
     "of a sum, by what differs": (lambda L, w, x: L.grad(lambda x: L.lax.psum((x * x * w).sum(), "x"))(x), ROWS),
     "of a mean, by both": (
@@ -235,7 +235,7 @@ INSIDE = {  # the function, and the specs of its results
         lambda L, w, x: L.grad(lambda w: (x * w * w).sum() * L.lax.axis_index("y"))(w), ALL,
     ),
     "rows": (lambda L, w, x: L.vmap(L.grad(lambda w, x: (x * w * w).sum()), (None, 0))(w, x), ROWS),
-    "rows of what all have": (
+    "rows of a replicated value": (
         lambda L, w, x: L.vmap(lambda w: L.grad(lambda w: (x * w * w).sum())(w))(L.numpy.stack([w, 2 * w])), ALL,
     ),
     "linear_transpose": (lambda L, w, x: L.linear_transpose(lambda w: x * w, w)(x)[0], ALL),
@@ -762,7 +762,7 @@ def test_collectives_and_zeros_vary_as_in_jax():
 
 @pytest.mark.parametrize("inside", [False, True])
 def test_rules_that_are_not_linear_get_whole_cotangents(inside):
-    """A custom_vjp that clips gradients, of weights that all devices have: the sum is clipped, and not each addend."""
+    """A custom_vjp that clips gradients, of replicated weights: the sum is clipped, and not each addend."""
     mesh = xpr.make_mesh((8,), "x")
 
     @xpr.custom_vjp
