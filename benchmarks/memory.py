@@ -55,7 +55,7 @@ def bytes_of(rematerialized: bool) -> Callable[[Library], Callable[[], float]]:
 
 
 def factor_by(account: Callable[[Library, bool], float]) -> Callable[[Library], Callable[[], float]]:
-    """By how much rematerialization cuts the memory."""
+    """By how much rematerialization reduces the memory."""
     return lambda library: lambda: account(library, False) / account(library, True)
 
 

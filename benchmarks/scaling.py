@@ -3,13 +3,13 @@
 Nothing runs: a transformer's step is compiled for up to 1024 devices, which the CPU is asked to have, and the
 collectives of XLA's program are counted beside what they should be. `python -m benchmarks.scaling [DEVICES ...]`.
 
-The model axis cuts attention by heads and the hidden layer by units (Shoeybi et al., "Megatron-LM", 2019), so that each
-block ends in a sum over it, and so does the gradient at its start; the scores of the vocabulary are cut too, and their
-softmax needs three numbers of all parts at each position. The data axis cuts the batch, and gradients are summed over
-it. In bytes on each device, with rows = batch / data, float32:
+The model axis shards attention by heads and the hidden layer by units (Shoeybi et al., "Megatron-LM", 2019), so that
+each block ends in a sum over it, and so does the gradient at its start; the scores of the vocabulary are sharded too,
+and their softmax needs three numbers of all parts at each position. The data axis shards the batch, and gradients are
+summed over it. In bytes on each device, with rows = batch / data, float32:
 
     along model:  4 * rows * length * (width * (4 * layers + 1) + 3)
-    along data:   4 * (parameters of which each has all + parameters that are cut / model + 1, the loss)
+    along data:   4 * (parameters of which each has all + parameters that are sharded / model + 1, the loss)
 
 Of a sum of n bytes over g devices each one sends 2 (g - 1) / g * n.
 """

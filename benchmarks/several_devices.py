@@ -24,7 +24,7 @@ LENGTH = 200
 
 
 def rows(library: Library):
-    """How arrays lie on a mesh of all devices in a line, cut at their first axis."""
+    """The sharding of arrays along their first axis over a mesh of all devices in a line."""
     mesh = library.sharding.Mesh(np.array(library.devices()), ("rows",))
     return library.sharding.NamedSharding(mesh, library.sharding.PartitionSpec("rows"))
 
@@ -44,8 +44,8 @@ def pmap_psum(library: Library) -> Call:
 
 
 def sharded_jit(library: Library) -> Call:
-    cut = rows(library)
-    increment = library.jit(lambda x: x + 1, in_shardings=cut, out_shardings=cut)
+    sharding = rows(library)
+    increment = library.jit(lambda x: x + 1, in_shardings=sharding, out_shardings=sharding)
     return partial(increment, table(library))
 
 
@@ -62,8 +62,8 @@ def shard_map(library: Library) -> Call:
 
 def mapped(library: Library, function: Callable) -> Callable:
     """A function of a row on each device, whose result is the same on all."""
-    cut, whole = rows(library), library.sharding.PartitionSpec()
-    return library.shard_map(function, mesh=cut.mesh, in_specs=cut.spec, out_specs=whole)
+    sharding, whole = rows(library), library.sharding.PartitionSpec()
+    return library.shard_map(function, mesh=sharding.mesh, in_specs=sharding.spec, out_specs=whole)
 
 
 def chain(library: Library) -> Callable:
@@ -89,15 +89,15 @@ def stage_shard_map(library: Library) -> Call:
 
 def lower_sharded_jit(library: Library) -> Call:
     """Staging and lowering to text of as many sharding constraints."""
-    cut, x = rows(library), np.ones((DEVICES, 8), np.float32)
+    sharding, x = rows(library), np.ones((DEVICES, 8), np.float32)
 
     def call():
         def function(x):
             for _ in range(LENGTH):
-                x = library.lax.with_sharding_constraint(library.numpy.sin(x) * 2 + x, cut)
+                x = library.lax.with_sharding_constraint(library.numpy.sin(x) * 2 + x, sharding)
             return x
 
-        return library.jit(function, in_shardings=cut).lower(x).as_text()
+        return library.jit(function, in_shardings=sharding).lower(x).as_text()
 
     return call
 

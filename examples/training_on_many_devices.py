@@ -28,7 +28,7 @@ WIDTH, HEADS, BLOCKS = 32, 4, 2
 
 
 def perceptron_specs() -> list:
-    """The first layer's units are cut, which the second one sums over; the last layer is small."""
+    """The first layer's units are sharded, which the second one sums over; the last layer is small."""
     return [Layer(P(None, "model"), P("model")), Layer(P("model"), P()), Layer(P(), P())]
 
 
@@ -94,7 +94,7 @@ def own_rows_step(loss, params, state, images, labels):
 
 
 def jitted(loss, mesh: Mesh, layout):
-    """XLA cuts the step as its arguments are cut, and adds what the devices have to send each other."""
+    """XLA partitions the step as its arguments are sharded, and adds what the devices have to send each other."""
     whole, rows = NamedSharding(mesh, P()), NamedSharding(mesh, P("data"))
     state = AdamState(whole, layout, layout)
     step = partial(train_step, loss)

@@ -102,7 +102,7 @@ class Browser:
         self._move(element, 0, 0, click)
 
     def point_at(self, x: float, y: float, click: bool = False) -> None:
-        """The same at a place of the window."""
+        """The same at a position in the window."""
         self._move("viewport", x, y, click)
 
     def _move(self, origin: Any, x: float, y: float, click: bool) -> None:

@@ -92,9 +92,9 @@ def die() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def killed_at(place: int, folder: Path) -> None:
+def killed_at(number: int, folder: Path) -> None:
     """Has this process killed before the operation on the folder that has this number."""
-    left = [place]
+    left = [number]
 
     def count() -> None:
         left[0] -= 1
@@ -118,15 +118,15 @@ def killed_at(place: int, folder: Path) -> None:
     sys.addaudithook(on_event)
 
 
-def each_place(root: Path, by_step: bool) -> int:
-    """Kills at one place after the other, until a child comes to its end; gives the number of kills."""
-    place = 0
+def each_operation(root: Path, by_step: bool) -> int:
+    """Kills before one operation after the other, until a child comes to its end; gives the number of kills."""
+    number = 0
     while True:
-        folder = root / f"place{place}"
-        done = os.open(root / f"done{place}", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
+        folder = root / f"operation{number}"
+        done = os.open(root / f"done{number}", os.O_RDWR | os.O_CREAT | os.O_TRUNC)
 
-        def work(folder: Path = folder, place: int = place, done: int = done) -> None:
-            killed_at(place, folder)
+        def work(folder: Path = folder, number: int = number, done: int = done) -> None:
+            killed_at(number, folder)
             saves(folder, by_step, FEW, 5, done)
 
         whole = ended(child(work))
@@ -135,8 +135,8 @@ def each_place(root: Path, by_step: bool) -> int:
         os.close(done)
         shutil.rmtree(folder)
         if whole:
-            return place
-        place += 1
+            return number
+        number += 1
 
 
 def random_times(root: Path, by_step: bool, times: int) -> int:
@@ -160,4 +160,4 @@ if __name__ == "__main__":
     for by_step in (False, True):
         root = Path(sys.argv[1]) / f"by_step_{by_step}"
         root.mkdir(parents=True)
-        print(each_place(root, by_step), random_times(root, by_step, int(sys.argv[2])))
+        print(each_operation(root, by_step), random_times(root, by_step, int(sys.argv[2])))

@@ -263,7 +263,7 @@ def erf_inv_ratio(w: Any) -> Any:
 
 
 def bits_of(value: Any, top: int, widths: tuple[int, ...]) -> list[float]:
-    """The bits of a positive number from that of 2^top down, cut into parts of these widths."""
+    """The bits of a positive number from that of 2^top down, split into parts of these widths."""
     rest, parts = mp.fmod(value, mp.mpf(2) ** (top + 1)), []
     for width in widths:
         unit = mp.mpf(2) ** (top - width + 1)

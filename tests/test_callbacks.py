@@ -75,7 +75,7 @@ class TestValues:
         assert out.dtype == x.dtype
         np.testing.assert_array_equal(np.asarray(out).astype(complex), np.ones((2, 3)))
 
-    def test_no_entries(self, way):
+    def test_no_elements(self, way):
         assert way(sine)(jnp.zeros((0, 2))).shape == (0, 2)
 
     def test_wide_results_are_narrowed_as_arrays_are(self, way):

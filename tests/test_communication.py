@@ -101,8 +101,8 @@ def test_how_often(lines, times):
 
 def test_one_device_has_none():
     assert xpr.jit(lambda x: x + 1).lower(1.0).compile().collectives() == []
-    cut = xpr.sharding.NamedSharding(xpr.make_mesh((1,), ("x",)), xpr.sharding.PartitionSpec("x"))
-    compiled = xpr.jit(lambda x: x.sum(), in_shardings=cut).lower(np.ones(4, np.float32)).compile()
+    sharding = xpr.sharding.NamedSharding(xpr.make_mesh((1,), ("x",)), xpr.sharding.PartitionSpec("x"))
+    compiled = xpr.jit(lambda x: x.sum(), in_shardings=sharding).lower(np.ones(4, np.float32)).compile()
     assert compiled.collectives() == [] and compiled(np.ones(4, np.float32)) == 4
 
 

@@ -225,15 +225,15 @@ def test_a_cheap_cond_becomes_a_selection_and_a_costly_one_a_loop_over_rows():
     def cheap(p, x):
         return lax.cond(p, jnp.sin, jnp.cos, x)
 
-    def dear(p, x):
+    def expensive(p, x):
         return lax.cond(p, costly, jnp.cos, x)
 
     preds, rows = np.array([True, False, True]), np.ones((3, 300), np.float32)
     assert "scan" not in primitive_names(xpr.make_jaxpr(xpr.vmap(cheap))(preds, rows))
     assert "cond" not in primitive_names(xpr.make_jaxpr(xpr.vmap(cheap))(preds, rows))
-    assert "scan" in primitive_names(xpr.make_jaxpr(xpr.vmap(dear))(preds, rows))
-    assert "scan" not in primitive_names(xpr.make_jaxpr(xpr.vmap(dear, in_axes=(None, 0)))(True, rows))
-    for f in (cheap, dear):
+    assert "scan" in primitive_names(xpr.make_jaxpr(xpr.vmap(expensive))(preds, rows))
+    assert "scan" not in primitive_names(xpr.make_jaxpr(xpr.vmap(expensive, in_axes=(None, 0)))(True, rows))
+    for f in (cheap, expensive):
         expected = [f(p, x) for p, x in zip(preds, rows)]
         close(xpr.vmap(f)(preds, rows), np.stack(expected))
         close(xpr.jit(xpr.vmap(f))(preds, rows), np.stack(expected))

@@ -118,7 +118,7 @@ def test_the_table():
     assert lines[2].endswith("y = x @ x")
 
 
-def test_long_tables_are_cut():
+def test_long_tables_are_shortened():
     lines = "\n".join(["def f(x):", *["    x = x * 2.0"] * 30, "    return x"])
     names = {}
     exec(compile(lines, "made.py", "exec"), names)

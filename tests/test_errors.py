@@ -243,8 +243,8 @@ def test_names_of_the_peer():
 
 
 @pytest.mark.parametrize("name, part", [
-    ("device_put_sharded", "use xpr.device_put(xpr.numpy.stack(shards), sharding) with a sharding that cuts axis 0."),
-    ("device_put_replicated", "use xpr.device_put(x, sharding) with a sharding that cuts no axis."),
+    ("device_put_sharded", "xpr.device_put(xpr.numpy.stack(shards), sharding) with a sharding that partitions axis 0."),
+    ("device_put_replicated", "use xpr.device_put(x, sharding) with a sharding that partitions no axis."),
     ("tree_map", "use xpr.tree.map."),
     ("nonsense", "module 'xpr' has no attribute 'nonsense'"),
 ])  # fmt: skip

@@ -19,7 +19,7 @@ EXAMPLES = Path(__file__).parent.parent / "examples"
 
 @pytest.fixture
 def figures(capsys, monkeypatch):
-    """Runs an example and finds the numbers that its output has in the place of the group of a pattern."""
+    """Runs an example and finds the numbers that its output has in place of the group of a pattern."""
     monkeypatch.syspath_prepend(EXAMPLES)  # as where Python runs the file: for examples/common
 
     def run(name: str, *patterns: str) -> list[list[float]]:

@@ -195,9 +195,9 @@ def test_wrong_arguments(exported):
 
 
 def test_shardings_over_one_device():
-    cut = xpr.NamedSharding(xpr.make_mesh((1,), ("i",)), xpr.P("i"))
-    exported = export.export(xpr.jit(lambda x: x + 1, in_shardings=cut))(jnp.ones(2))
-    assert exported.nr_devices == 1 and exported.in_shardings_jax(cut.mesh) == (cut,)
+    sharding = xpr.NamedSharding(xpr.make_mesh((1,), ("i",)), xpr.P("i"))
+    exported = export.export(xpr.jit(lambda x: x + 1, in_shardings=sharding))(jnp.ones(2))
+    assert exported.nr_devices == 1 and exported.in_shardings_jax(sharding.mesh) == (sharding,)
     assert export.deserialize(exported.serialize()).call(np.ones(2, np.float32)).tolist() == [2, 2]
     with pytest.raises(ValueError, match=r"shardings over AbstractMesh\('i': 1\), and .*'j'.* other axes"):
         exported.in_shardings_jax(xpr.make_mesh((1,), ("j",)))

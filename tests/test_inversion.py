@@ -129,35 +129,35 @@ def written_coupling(x):
     return x
 
 
-def one_by_one(x, places):
-    for i in places:
+def one_by_one(x, indices):
+    for i in indices:
         x = x.at[i].set(x[i] * jnp.exp(x[:i].sum()) + x[0])
     return x
 
 
 WRITTEN = {
-    "an entry that is written": lambda x: x.at[1].set(x[1] * x[0]),
-    "an entry from the end": lambda x: x.at[-1].multiply(jnp.exp(x[0])),
+    "an element that is written": lambda x: x.at[1].set(x[1] * x[0]),
+    "an element from the end": lambda x: x.at[-1].multiply(jnp.exp(x[0])),
     "slices that are written": lambda x: x.at[:2].set(x[:2] * jnp.exp(angles(x[2:])) + x[2:]),
     "slices that are multiplied": lambda x: x.at[:2].multiply(jnp.exp(angles(x[2:]))),
     "slices that are added to": lambda x: x.at[:2].add(angles(x[2:])),
     "slices that are subtracted from": lambda x: x.at[:2].subtract(angles(x[2:])),
     "strides that are multiplied": lambda x: x.at[::2].multiply(jnp.exp(x[1::2])),
-    "places that are written": lambda x: x.at[FIRST].set(x[FIRST] * jnp.exp(x[FIRST + 1])),
-    "places that are added to": lambda x: x.at[FIRST].add(jnp.exp(x[FIRST + 1])),
-    "places that are subtracted from": lambda x: x.at[FIRST].subtract(jnp.exp(x[FIRST + 1])),
-    "places that are multiplied": lambda x: x.at[FIRST].multiply(jnp.exp(x[FIRST + 1])),
+    "indices that are written": lambda x: x.at[FIRST].set(x[FIRST] * jnp.exp(x[FIRST + 1])),
+    "indices that are added to": lambda x: x.at[FIRST].add(jnp.exp(x[FIRST + 1])),
+    "indices that are subtracted from": lambda x: x.at[FIRST].subtract(jnp.exp(x[FIRST + 1])),
+    "indices that are multiplied": lambda x: x.at[FIRST].multiply(jnp.exp(x[FIRST + 1])),
     "rows that are written": lambda x: (lambda m: m.at[:, 1].set(m[:, 1] * jnp.exp(m[:, 0])))(x.reshape(2, 2)),
     "coupling layers that write": written_coupling,
     "compiled coupling layers that write": xpr.jit(written_coupling),
-    "entries one by one": lambda x: one_by_one(x, (1, 2, 3)),
-    "entries one by one, from the end": lambda x: one_by_one(x, (3, 2, 1)),
+    "elements one by one": lambda x: one_by_one(x, (1, 2, 3)),
+    "elements one by one, from the end": lambda x: one_by_one(x, (3, 2, 1)),
     "a padded factor": lambda x: jnp.sinh(x) * jnp.pad(jnp.exp(jnp.sinh(x)[2:]), (0, 2), constant_values=3.0),
-    "entries of what is computed of all": lambda x: x.at[:2].multiply(jnp.exp(jnp.tanh(x)[2:])),
+    "elements of what is computed of all": lambda x: x.at[:2].multiply(jnp.exp(jnp.tanh(x)[2:])),
     "scans that write": lambda x: lax.scan(lambda c, r: (c.at[1].multiply(c[0] * r), None), x, jnp.arange(1.0, 4.0))[0],
     "all that is written": lambda x: x.at[:].set(x * 2),
-    "places that are named twice": lambda x: x.at[np.array([0, 0, 3])].add(jnp.arange(3.0)),
-    "factors for a place that is named twice": lambda x: x.at[np.array([0, 0, 3])].multiply(jnp.asarray(X[:3])),
+    "indices that occur twice": lambda x: x.at[np.array([0, 0, 3])].add(jnp.arange(3.0)),
+    "factors for an index that occurs twice": lambda x: x.at[np.array([0, 0, 3])].multiply(jnp.asarray(X[:3])),
 }
 
 FUNCTIONS = {
@@ -174,10 +174,10 @@ FUNCTIONS = {
     "twice": lambda x: x + x,
     "a product with itself": lambda x: x * x,
     "shapes": lambda x: jnp.squeeze(x.reshape(2, 2).T[::-1].reshape(1, 4))[None],
-    "axes that stretch": lambda x: (
+    "axes that broadcast": lambda x: (
         (x.reshape(2, 2) * jnp.array([[2.0], [3.0]]) + jnp.array([[1.0, 4.0]])) ** jnp.array([[0.5], [3.0]])
     ),
-    "places": lambda x: jnp.stack([x[1], jnp.tanh(x[0]), x[3], x[2]]),
+    "elements": lambda x: jnp.stack([x[1], jnp.tanh(x[0]), x[3], x[2]]),
     "indices": lambda x: x[jnp.array([2, 0, 3, 1])] * 2,
     "strides": lambda x: jnp.concatenate([x[::2] * 2, jnp.exp(x[1::2])]),
     "coupling layers": coupling,
@@ -229,7 +229,7 @@ def test_the_example_of_jaxs_page():
 
 
 @pytest.mark.parametrize("wrap", [lambda fun: fun, xpr.jit])
-def test_the_same_entry_is_picked_twice(wrap):
+def test_the_same_element_is_picked_twice(wrap):
     def fun(x):
         return jnp.stack([x[0], x[1] * jnp.exp(x[0]), x[2] + x[1] * x[0]])
 
@@ -241,16 +241,16 @@ def test_the_same_entry_is_picked_twice(wrap):
 
 PARTLY_KNOWN = {
     "inside a call": lambda x: jnp.stack([x[0], xpr.jit(lambda x: x[1] * jnp.exp(x[0]))(x), x[2] * 2, -x[3]]),
-    "an entry of a slice": lambda x: jnp.concatenate([x[:2], x[2:] * jnp.exp(x[0])]),
-    "entries of two slices": lambda x: jnp.concatenate([x[:2], x[3:] * 2, x[2:3] * jnp.sum(x[jnp.array([3, 0])])]),
-    "an entry twice": lambda x: jnp.concatenate([x[:2], x[2:] * x[jnp.array([0, 0])]]),
+    "an element of a slice": lambda x: jnp.concatenate([x[:2], x[2:] * jnp.exp(x[0])]),
+    "elements of two slices": lambda x: jnp.concatenate([x[:2], x[3:] * 2, x[2:3] * jnp.sum(x[jnp.array([3, 0])])]),
+    "an element twice": lambda x: jnp.concatenate([x[:2], x[2:] * x[jnp.array([0, 0])]]),
     "one after another": lambda x: jnp.stack([x[0], *(x[i] * jnp.exp(jnp.sum(x[:i])) for i in range(1, 4))]),
     "backwards": lambda x: jnp.stack([*(x[i] + jnp.prod(x[i + 1 :]) for i in range(3)), x[3]]),
 }
 
 
 @pytest.mark.parametrize("name", PARTLY_KNOWN)
-def test_known_entries_can_be_read(name):
+def test_known_elements_can_be_read(name):
     fun = PARTLY_KNOWN[name]
     with xpr.enable_x64(True):
         x = jnp.asarray(X)
@@ -360,7 +360,7 @@ class TestRefusals:
             ),
         ],
     )
-    def test_entries_that_are_written(self, fun, why):
+    def test_elements_that_are_written(self, fun, why):
         message = refused(fun)
         assert why in message and "at test_inversion.py" in message and "select_n" not in message
 
@@ -409,7 +409,7 @@ class TestRefusals:
         assert "= dot_general" in message and "takes 4 numbers to 3: only a square matrix has an inverse" in message
         assert "two operands" in refused(lambda x: x @ x.T, np.ones((2, 2)))
 
-    def test_places(self):
+    def test_indices(self):
         assert "It reads an element twice." in refused(lambda x: jnp.exp(x)[jnp.array([0, 0, 1, 2])])
         message = refused(lambda x: x.at[jnp.array([0, 1, 2, 9])].get(mode="fill"))
         assert "It reads an element that is not there." in message

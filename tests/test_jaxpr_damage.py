@@ -31,13 +31,13 @@ OFTEN = settings(max_examples=300, deadline=None, suppress_health_check=list(Hea
 
 @st.composite
 def damaged(draw, texts):
-    """A text of which some pieces are cut out, doubled, or replaced by words of others."""
+    """A text of which some parts are removed, doubled, or replaced by words of others."""
     text = texts[draw(st.integers(0, len(texts) - 1))]
     for _ in range(draw(st.integers(1, 4))):
         start, length = draw(st.integers(0, len(text))), draw(st.sampled_from([0, 1, 2, 5, 20, 10**6]))
-        pieces = ["", text[start : start + length] * 2, *WORDS]
-        piece = pieces[draw(st.integers(0, len(pieces) - 1))]
-        text = text[:start] + piece + text[start + length :]
+        parts = ["", text[start : start + length] * 2, *WORDS]
+        part = parts[draw(st.integers(0, len(parts) - 1))]
+        text = text[:start] + part + text[start + length :]
     return text
 
 
@@ -85,8 +85,8 @@ def test_a_file_is_read_or_is_said_to_be_damaged(text):
 @given(st.integers(0, len(SAVED) - 1), st.lists(st.tuples(st.integers(0, 5000), st.integers(0, 255)), min_size=1))
 def test_so_are_bytes(number, changes):
     data = bytearray(SAVED[number], "utf-8")
-    for place, byte in changes:
-        data[place % len(data)] = byte
+    for position, byte in changes:
+        data[position % len(data)] = byte
     try:
         loads(bytes(data))
     except JaxprSyntaxError:

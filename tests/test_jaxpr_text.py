@@ -553,7 +553,7 @@ def test_untyped_text_is_refused_with_the_reason():
         parse(xpr.make_jaxpr(jnp.sin)(1.0).pformat(types=False))
 
 
-def test_long_lines_are_cut_around_the_place():
+def test_long_lines_are_shortened_around_the_position():
     text = "{ lambda ; a:f32[]. let " + "_:f32[] = sin a; " * 50 + "b:f32[] = sinn a in (b,) }"
     with pytest.raises(JaxprSyntaxError) as caught:
         parse(text)

@@ -597,7 +597,7 @@ def _library_frames(call, error_type):
     return [frame for frame in traceback.extract_tb(caught.tb) if frame.filename.startswith(package)]
 
 
-def test_library_frames_are_cut_from_tracebacks():
+def test_library_frames_are_removed_from_tracebacks():
     def fails(*args):
         raise KeyError("mine")
 

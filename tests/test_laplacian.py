@@ -1,4 +1,4 @@
-"""laplacian: the trace of the Hessian, for each entry of the result."""
+"""laplacian: the trace of the Hessian, for each element of the result."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ FUNCTIONS = {
     "a network": network,
     "polynomials": lambda x: x[0] ** 3 * x[1] + x[2],
     "arrays": lambda x: jnp.outer(jnp.sin(x), jnp.exp(x)) / (1 + x),
-    "axes that stretch": lambda x: (
+    "axes that broadcast": lambda x: (
         (x[:, None] + x) ** 2 * jnp.sin(x[:, None]) + jnp.ones((3, 1)) * x[None] - x[:, None]
     ),
     "linear": lambda x: 2 * x[::-1].sum() + x,
@@ -90,7 +90,7 @@ def test_large_arrays_give_what_they_give_under_jit():
 
 
 @pytest.mark.parametrize("shape", [(0, 4), (4, 0), (0,)])
-def test_arrays_without_entries(shape):
+def test_arrays_without_elements(shape):
     x = jnp.ones(shape)
     assert float(xpr.laplacian(lambda x: jnp.sum(jnp.sin(x) ** 2))(x)) == 0
     assert xpr.jit(xpr.laplacian(lambda x: jnp.sin(x) * x))(x).shape == shape

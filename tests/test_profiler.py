@@ -168,7 +168,7 @@ def test_the_text_of_a_table():
     assert any(re.search(r"% +6    dot_general f32\[512,128\] f32\[128,128\]$", row) for row in rows)
 
 
-def test_long_tables_are_cut():
+def test_long_tables_are_shortened():
     text = str(profiler.table(lambda x: [x + i for i in range(8)])(X))
     assert "and 4 equations more" in text
 

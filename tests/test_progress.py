@@ -27,13 +27,13 @@ def shown(monkeypatch):
     """What bars showed: (description, step, total, last)."""
     seen = []
 
-    class Place:
+    class Shown:
         seconds = 0.0
 
         def show(self, title, step, total, seconds, last, leave):
             seen.append((title, step, total, last))
 
-    monkeypatch.setattr(bar, "here", Place)
+    monkeypatch.setattr(bar, "here", Shown)
     return seen
 
 

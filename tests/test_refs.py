@@ -151,17 +151,17 @@ def test_equal_views_are_one_signature():
     assert tree.leaves_with_path({"a": ref.at[1]}) == [((tree_util.DictKey("a"), tree_util.GetAttrKey("ref")), ref)]
 
 
-def test_views_are_not_cut():
+def test_views_are_not_split():
     view = xpr.new_ref(jnp.arange(6.0).reshape(3, 2)).at[:, 0]
-    for what, cut in {
+    for what, call in {
         "vmap": lambda: xpr.vmap(lambda x: x[...])(view),
         "scan": lambda: lax.scan(lambda c, x: (c, x[...]), 0.0, view),
         "shard_map": lambda: xpr.shard_map(
             lambda x: x[...], mesh=MESH, in_specs=xpr.P("x"), out_specs=xpr.P("x")
         )(view),
     }.items():  # fmt: skip
-        with pytest.raises(TypeError, match=rf"{what}: a view of a Ref, at.*, is an argument, and views can't be cut"):
-            cut()
+        with pytest.raises(TypeError, match=rf"{what}: a view of a Ref, at.*, is an argument, .* can't be split"):
+            call()
 
 
 def test_values_broadcast_and_take_the_dtype_of_the_ref():

@@ -127,7 +127,7 @@ def test_state_from_two_steps_before(steps):
 
 
 def test_state_that_the_next_layer_alone_reads():
-    """Groups are cut where little passes between them, which what reads it in the next group says."""
+    """Groups begin where little passes between them, which what reads it in the next group says."""
 
     def f(x, ws):
         r = jnp.cos(ws[0])

@@ -1,4 +1,4 @@
-"""Pattern rewriting: what matches, what is put in its place, and what is wrong with a rule."""
+"""Pattern rewriting: what matches, what it is replaced by, and what is wrong with a rule."""
 
 import numpy as np
 import pytest

@@ -68,7 +68,7 @@ def test_special_functions_of_three_and_of_integers():
 
 
 @pytest.mark.parametrize(
-    "fun, places",
+    "fun, points",
     [
         (special.log_ndtr, [-30.0, -5.0, 0.0, 4.0]),
         (special.ndtri, [1e-6, 0.2, 0.5, 0.999]),
@@ -79,9 +79,9 @@ def test_special_functions_of_three_and_of_integers():
         (lambda x: special.betainc(2.0, 3.0, x), [0.1, 0.7]),
     ],
 )
-def test_derivatives(fun, places):
+def test_derivatives(fun, points):
     with xpr.enable_x64(True):
-        for x in map(np.float64, places):
+        for x in map(np.float64, points):
             step = 1e-6 * max(1, abs(x)) * min(1, x if 0 < x < 1 else 1)
             difference = (fun(x + step) - fun(x - step)) / (2 * step)
             assert float(xpr.grad(fun)(x)) == pytest.approx(float(difference), rel=1e-5)
@@ -104,7 +104,7 @@ CONTINUOUS = {
 DISCRETE = {"bernoulli": (0.3,), "geom": (0.3,), "poisson": (2.5,), "nbinom": (3.0, 0.4),
             "binom": (5.0, 0.3), "betabinom": (5.0, 2.0, 3.0)}  # fmt: skip
 FUNCTIONS = ("pdf", "logpdf", "pmf", "logpmf", "cdf", "logcdf", "sf", "logsf", "ppf", "isf")
-PLACES = np.array([-3.0, -1.0, -0.2, 0.0, 0.1, 0.5, 0.9, 1.0, 1.5, 2.0, 4.0, 7.3, np.nan])
+POINTS = np.array([-3.0, -1.0, -0.2, 0.0, 0.1, 0.5, 0.9, 1.0, 1.5, 2.0, 4.0, 7.3, np.nan])
 
 
 @pytest.mark.parametrize("name", [*CONTINUOUS, *DISCRETE])
@@ -117,15 +117,15 @@ def test_distributions(name):
         if ours is None:
             assert not hasattr(getattr(jax_stats, name, None), function)
             continue
-        places = np.array([0.01, 0.3, 0.8]) if function in ("ppf", "isf") else PLACES
-        places = np.arange(-2, 8) if name in DISCRETE and function != "ppf" else places
+        points = np.array([0.01, 0.3, 0.8]) if function in ("ppf", "isf") else POINTS
+        points = np.arange(-2, 8) if name in DISCRETE and function != "ppf" else points
         options = {} if name == "bernoulli" and function in ("cdf", "ppf") else moved
         theirs = getattr(getattr(scipy_stats, name), function)
         with xpr.enable_x64(True):
-            close(ours(places, *parameters, **options), scipys(theirs, places, *parameters, **options), 1e-7)
-        assert ours(places.astype(np.float32), *parameters).dtype == np.float32
-        slopes = xpr.vmap(xpr.grad(lambda x, f=ours: f(x, *parameters)))(places.astype(np.float32))
-        assert slopes.shape == places.shape
+            close(ours(points, *parameters, **options), scipys(theirs, points, *parameters, **options), 1e-7)
+        assert ours(points.astype(np.float32), *parameters).dtype == np.float32
+        slopes = xpr.vmap(xpr.grad(lambda x, f=ours: f(x, *parameters)))(points.astype(np.float32))
+        assert slopes.shape == points.shape
 
 
 def test_functions_of_distributions_show_their_arguments():

@@ -254,7 +254,7 @@ def test_errors_of_spectra(call, message):
 
 
 def test_warnings_of_spectra():
-    with pytest.warns(UserWarning, match="nperseg=20 is cut to the length of the signal, 9"):
+    with pytest.warns(UserWarning, match="nperseg=20 is reduced to the length of the signal, 9"):
         signal.welch(jnp.ones(9), nperseg=20)
     with pytest.warns(UserWarning, match="csd: signals are complex, so spectra are two-sided"):
         signal.welch(jnp.ones(9) * 1j, nperseg=4)

@@ -762,7 +762,7 @@ def test_a_call_that_was_found_is_a_function_like_any_other():
 
 
 def test_two_processes(folder, tmp_path):
-    """With other random hashes, from other folders, and with lines in other places."""
+    """With other random hashes, from other folders, and with lines at other positions."""
     source = HEADER + textwrap.dedent(SOURCE) + "\nprint(f(np.arange(3.0, dtype=np.float32)), bool(f.caches.traces))"
     outputs = []
     for i in range(2):

@@ -1,4 +1,4 @@
-"""Programs that are cut where they repeat themselves: what is cut, what the steps share, and that they do the same."""
+"""Programs that are split where they repeat themselves: which are, what the steps share, and that they do the same."""
 
 import gc
 import itertools
@@ -27,7 +27,7 @@ SMALL = Thresholds(equations=100, shorter=1.5, work=10_000, live_out=0, periods=
 
 
 @pytest.fixture(autouse=True)
-def small_programs_are_cut(monkeypatch):
+def small_programs_are_split(monkeypatch):
     """Also short ones, a layer in each step."""
     monkeypatch.setattr(segments, "thresholds", SMALL)
 
@@ -59,8 +59,8 @@ def step(layers, x):
     return value, xpr.tree.map(lambda p, g: p - 0.1 * g, layers, gradient)
 
 
-def cut_of(fun, *args):
-    return segments.cut_into_segments(xpr.make_jaxpr(fun)(*args).jaxpr)
+def split_of(fun, *args):
+    return segments.split_into_segments(xpr.make_jaxpr(fun)(*args).jaxpr)
 
 
 def distinct(steps):
@@ -81,14 +81,14 @@ def run_steps(steps, outvars, jaxpr, args):
 def test_programs_do_not_grow_in_number_with_depth(fun):
     found = {}
     for layers in 8, 16:
-        steps, _ = cut_of(fun, parameters(layers), batch())
+        steps, _ = split_of(fun, parameters(layers), batch())
         found[layers] = len(steps), distinct(steps)
     assert found[16][1] == found[8][1] <= 6
     assert found[16][0] == found[8][0] + (8 if fun in (network, loss) else 16)
 
 
 def test_each_layer_is_one_step_of_the_gradient():
-    steps, _ = cut_of(step, parameters(12), batch())
+    steps, _ = split_of(step, parameters(12), batch())
     times = sorted([sum(other.jaxpr is each for other in steps) for each in {s.jaxpr: s.jaxpr for s in steps}])
     assert times == [1, 12, 12]  # the first layer's gradient does what the others do
 
@@ -98,12 +98,12 @@ def test_steps_do_the_same(fun):
     args = parameters(6), batch()
     close(xpr.jit(fun)(*args), fun(*args), 1e-4)
     closed = xpr.make_jaxpr(fun)(*args)
-    close(run_steps(*segments.cut_into_segments(closed.jaxpr), closed.jaxpr, xpr.tree.leaves(args)), fun(*args), 1e-4)
+    close(run_steps(*segments.split_into_segments(closed.jaxpr), closed.jaxpr, xpr.tree.leaves(args)), fun(*args), 1e-4)
 
 
 def test_only_what_is_in_memory_or_dear_goes_from_step_to_step():
     """Between the layers of the forward and of the backward pass: the residual stream and six values of a layer."""
-    steps, _ = cut_of(step, parameters(12), batch())
+    steps, _ = split_of(step, parameters(12), batch())
     forward = steps[5]
     whole = [v for v in forward.results if v.aval.shape == (BATCH, WIDTH)]
     assert len(whole) <= 6
@@ -122,14 +122,14 @@ def test_numbers_that_differ_are_operands():
         return x
 
     args = random.key(0), batch()
-    steps, _ = cut_of(noisy, *args)
+    steps, _ = split_of(noisy, *args)
     assert distinct(steps) <= 4 < len(steps)
     assert any(type(v) is Literal for each in steps for v in each.operands)
     close(xpr.jit(noisy)(*args), noisy(*args), 1e-3)
 
 
 @pytest.fixture
-def any_program_is_cut(monkeypatch):
+def any_program_is_split(monkeypatch):
     monkeypatch.setattr(segments, "thresholds", SMALL._replace(equations=1, shorter=1, work=0))
 
 
@@ -189,18 +189,18 @@ def numbers_that_the_gradient_reads(x, rate):
         numbers_that_the_gradient_reads,
     ],
 )
-def test_numbers_of_layers(any_program_is_cut, fun):
+def test_numbers_of_layers(any_program_is_split, fun):
     def loss(x, rate):
         return sum(each.sum() for each in xpr.tree.leaves(fun(x, rate)))
 
     args = jnp.asarray(np.random.default_rng(0).normal(size=(4, 4)) / 2, np.float32), jnp.float32(0.9)
     for program in fun, xpr.grad(loss):
-        steps, _ = cut_of(program, *args)
+        steps, _ = split_of(program, *args)
         assert distinct(steps) <= 7 < len(steps)
         close(xpr.jit(program)(*args), program(*args))
 
 
-def test_programs_that_call_python_stay_whole(any_program_is_cut):
+def test_programs_that_call_python_stay_whole(any_program_is_split):
     @xpr.jit
     def layer(x):
         halved = xpr.pure_callback(lambda x: np.asarray(x) / 2, xpr.ShapeDtypeStruct(x.shape, x.dtype), x)
@@ -216,33 +216,33 @@ def test_programs_that_call_python_stay_whole(any_program_is_cut):
     close(xpr.jit(f)(x), f(x))
 
 
-def test_what_is_cut_and_what_is_not(monkeypatch):
+def test_what_is_split_and_what_is_not(monkeypatch):
     monkeypatch.setattr(segments, "thresholds", Thresholds())
     layers, x = parameters(48, 256), jnp.ones((1024, 256))
-    steps, _ = cut_of(step, layers, x)
+    steps, _ = split_of(step, layers, x)
     assert distinct(steps) == 3 and len(steps) == 9
     in_a_step = {(48, 1e6): 12, (48, 5e4): None, (47, 1e6): 9, (8, 3e6): 2, (4, 1e7): 1, (3, 1e9): None, (48, 0): None}
     assert {case: segments._periods_per_segment(*case) for case in in_a_step} == in_a_step
-    assert cut_of(step, layers[:6], x) is None  # too few layers
-    assert cut_of(step, layers, x[:8]) is None  # steps would take hardly longer than their start
-    assert cut_of(step, layers, x[:32]) is None  # they would hand on much for what they work
+    assert split_of(step, layers[:6], x) is None  # too few layers
+    assert split_of(step, layers, x[:8]) is None  # steps would take hardly longer than their start
+    assert split_of(step, layers, x[:32]) is None  # they would hand on much for what they work
     monkeypatch.setattr(segments, "thresholds", Thresholds(work=500_000))
-    assert cut_of(step, layers, x[:32]) is None
+    assert split_of(step, layers, x[:32]) is None
     monkeypatch.setattr(segments, "thresholds", Thresholds(work=500_000, live_out=0))
-    assert cut_of(step, layers, x[:32])
+    assert split_of(step, layers, x[:32])
 
 
-def test_what_is_never_cut():
+def test_what_is_never_split():
     layers, x = parameters(8), batch()
-    assert cut_of(lambda x: jnp.sin(x) @ x.T, x) is None
+    assert split_of(lambda x: jnp.sin(x) @ x.T, x) is None
 
     def printing(layers, x):
         xpr.debug.print("{}", x[0, 0])
         return network(layers, x)
 
-    assert cut_of(printing, layers, x) is None
+    assert split_of(printing, layers, x) is None
     unlike = [{**each, "out": each["out"][:, : WIDTH - i]} for i, each in enumerate(layers)]
-    assert cut_of(lambda layers, x: [x @ each["in"] @ each["out"] for each in layers], unlike, x) is None
+    assert split_of(lambda layers, x: [x @ each["in"] @ each["out"] for each in layers], unlike, x) is None
 
 
 def test_results_are_arrays_of_their_own():
@@ -287,7 +287,7 @@ def test_donated_arguments_that_layers_share(monkeypatch):
         return [w - 0.1 * g for w, g in zip(weights, xpr.grad(shared)(weights, x))]
 
     weights, x = [each["in"] / 4 for each in parameters(9)], batch()
-    steps, _ = cut_of(trained, weights, x)
+    steps, _ = split_of(trained, weights, x)
     assert distinct(steps) < len(steps)
     wanted = trained(weights, x)
     donated = xpr.jit(trained, donate_argnums=0)
@@ -302,7 +302,7 @@ def test_steps_that_call_lapack_compile_at_the_same_time():
         return (x**2).sum()
 
     x = batch()[:32, :32]
-    assert distinct(cut_of(xpr.grad(f), x)[0]) > 1
+    assert distinct(split_of(xpr.grad(f), x)[0]) > 1
     close(xpr.jit(xpr.grad(f))(x), xpr.grad(f)(x), 1e-2)
 
 
@@ -424,7 +424,7 @@ def test_loops_and_rematerialized_layers():
 
     stacks = [jnp.stack([each["in"], each["out"]]) for each in parameters(8)]
     args = stacks, batch()
-    steps, _ = cut_of(xpr.grad(f), *args)
+    steps, _ = split_of(xpr.grad(f), *args)
     assert distinct(steps) <= 6 < len(steps)
     close(xpr.jit(xpr.grad(f))(*args), xpr.grad(f)(*args), 1e-3)
 
@@ -468,6 +468,6 @@ def test_random_programs_in_random_order(data):
         for program in programs:
             closed = xpr.make_jaxpr(program)(*args)
             core.check_jaxpr(ordered(closed.jaxpr))
-            found = segments.cut_into_segments(closed.jaxpr)
+            found = segments.split_into_segments(closed.jaxpr)
             if found is not None:
                 close(run_steps(*found, closed.jaxpr, args), program(*args), 1e-5)

@@ -68,7 +68,7 @@ def test_arrays_are_made_on_the_device_that_a_sharding_names():
     for made in (*makers, *map(xpr.jit, makers)):
         x = made()
         assert x.sharding == single and x.device is device and (x + 1).sharding == single
-    with pytest.raises(ValueError, match="can't be cut"):
+    with pytest.raises(ValueError, match="can't be sharded"):
         jnp.arange(3, device=NamedSharding(line(), P(None, "x")))
 
 
@@ -177,8 +177,8 @@ def test_prefixes_that_do_not_fit_name_the_call():
 @pytest.mark.parametrize("specs, error, part", [
     (P("z"), ValueError, "has P('z',): in_specs refers to 'z', which is none of the axes ('x',)"),
     (P("x", "x"), ValueError, "has P('x', 'x'), which names an axis twice"),
-    ("x", TypeError, "holds 'x', which is no PartitionSpec; P() cuts nothing"),
-    (("x",), TypeError, "holds 'x', which is no PartitionSpec; P() cuts nothing"),
+    ("x", TypeError, "holds 'x', which is no PartitionSpec; P() partitions no axis"),
+    (("x",), TypeError, "holds 'x', which is no PartitionSpec; P() partitions no axis"),
 ])  # fmt: skip
 def test_specs_that_do_not_fit_name_the_function(specs, error, part):
     with pytest.raises(error) as caught:
@@ -187,8 +187,8 @@ def test_specs_that_do_not_fit_name_the_function(specs, error, part):
     assert part in str(caught.value)
 
 
-def test_an_array_of_parts_with_too_many_axes_cut():
-    with pytest.raises(ValueError, match=r"^make_array_from_callback: an array of shape \(7,\) can't be cut"):
+def test_an_array_of_parts_with_too_many_axes_partitioned():
+    with pytest.raises(ValueError, match=r"^make_array_from_callback: an array of shape \(7,\) can't be sharded"):
         xpr.make_array_from_callback((7,), NamedSharding(line(), P(None, "x")), lambda index: np.ones(7)[index])
 
 
@@ -225,10 +225,10 @@ def test_structs_like_arrays():
 
 
 def test_types_of_results_have_their_shardings():
-    cut = NamedSharding(line(), P("x"))
-    f = xpr.jit(lambda x: {"y": 2 * x, "n": 3}, out_shardings={"y": cut, "n": None})
+    sharding = NamedSharding(line(), P("x"))
+    f = xpr.jit(lambda x: {"y": 2 * x, "n": 3}, out_shardings={"y": sharding, "n": None})
     info = f.eval_shape(jnp.ones(2))
-    assert info["y"].sharding == cut and info["n"].sharding is None
+    assert info["y"].sharding == sharding and info["n"].sharding is None
     assert info["n"].weak_type and xpr.jit(jnp.sin).eval_shape(1.0).sharding is None
 
 
@@ -247,7 +247,7 @@ def test_a_format_stands_for_its_sharding():
 
 
 def test_results_keep_axes_of_size_1():
-    """As in JAX: a result that is cut as an argument is has the argument's spec."""
+    """As in JAX: a result that is sharded as an argument is has the argument's spec."""
     mesh = xpr.make_mesh((1, 1), ("x", "y"))
     x = xpr.device_put(np.ones((3, 2), np.float32), NamedSharding(mesh, P("x", "y")))
     w = xpr.device_put(np.ones((2, 3), np.float32), NamedSharding(mesh, P()))

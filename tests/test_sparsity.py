@@ -18,7 +18,7 @@ X = np.linspace(0.1, 1.0, 12)
 
 
 def check(matrix, dense):
-    """The entries are right, and those left out are zero; gives how many are listed in vain."""
+    """The elements are right, and those left out are zero; gives how many are listed in vain."""
     dense = np.asarray(dense).reshape(matrix.shape)
     np.testing.assert_allclose(matrix.todense(), dense, rtol=1e-9, atol=1e-9)
     rows, cols = matrix.coords
@@ -46,7 +46,7 @@ EXACT = {
     "columns": (lambda x: x.reshape(3, 4).sum(0), 1),
     "adding in places": (lambda x: x.at[jnp.array([0, 0, 3])].add(x[5:8] ** 2), 2),
     "writing in places": (lambda x: x.at[2:5].set(x[0]), 1),
-    "axes that stretch": (lambda x: jnp.sin(x[:3, None]) * jnp.ones((1, 4)) + x[None, 4:8] / jnp.ones((3, 1)), 2),
+    "axes that broadcast": (lambda x: jnp.sin(x[:3, None]) * jnp.ones((1, 4)) + x[None, 4:8] / jnp.ones((3, 1)), 2),
     "indices": (lambda x: x[jnp.array([3, 3, 1])] * x[0], 2),
     "beyond the end": (lambda x: x.at[jnp.array([3, 30])].get(mode="fill", fill_value=0.0), 1),
     "numbers of steps": (lambda x: lax.fori_loop(0, 2, lambda i, c: jnp.roll(c, 1) * c, x), 3),
@@ -62,7 +62,7 @@ CONSERVATIVE = {
     "branches": lambda x: lax.cond(x[0] > 0, lambda x: x[1:], lambda x: x[:-1], x),
     "along an axis": lambda x: jnp.cumsum(x) + jnp.sort(x) + jnp.pad(x[1:], (1, 0)),
     "the last carry": lambda x: lax.scan(lambda c, r: (c * r, r), 1.0, x)[0],
-    "traced places": lambda x: lax.fori_loop(0, 3, lambda i, c: c.at[i].set(c[i + 1] ** 2), x),
+    "traced indices": lambda x: lax.fori_loop(0, 3, lambda i, c: c.at[i].set(c[i + 1] ** 2), x),
     "unknown operations": lambda x: lax.reduce_window(x, 0.0, lax.add, (3,), (1,), "VALID"),
     "outer products": lambda x: x.reshape(3, 4) @ x.reshape(4, 3),
 }

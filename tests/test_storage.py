@@ -216,7 +216,7 @@ def test_kinds_of_like(tmp_path):
     same(storage.restore(tmp_path, like=types), {**wanted, "x": jnp.arange(3.0), "n": jnp.int32(3)})
 
 
-def test_numbers_have_no_place(tmp_path):
+def test_numbers_are_on_no_device(tmp_path):
     storage.save(tmp_path, {"n": jnp.int32(3), "k": 4, "x": jnp.ones(2)})
     everywhere = NamedSharding(xpr.make_mesh((1,), ("x",)), P())
     restored = storage.restore(tmp_path, {"n": 0, "k": jnp.int32(0), "x": np.ones(2, np.float32)}, everywhere)
@@ -276,7 +276,7 @@ def test_blocks_and_files(tmp_path, small_blocks):
 
 @pytest.mark.parametrize("shape", [(), (0,), (1,), (7,), (5, 9), (4, 1, 6), (3, 0, 2), (2, 3, 5, 4)], ids=str)
 def test_blocks_cover(shape, monkeypatch):
-    """Each entry lies in one block, and the blocks are small enough."""
+    """Each element lies in one block, and the blocks are small enough."""
     monkeypatch.setattr(regions, "BLOCK", 10)
     count, region = np.zeros(shape, int), regions.Region((0,) * len(shape), shape)
     for block in region.blocks(2):
@@ -402,7 +402,7 @@ def test_killed_saves(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     kills = [list(map(int, line.split())) for line in done.stdout.splitlines()]
-    assert len(kills) == 2 and all(places > 50 and times > 0 for places, times in kills), kills
+    assert len(kills) == 2 and all(operations > 50 and times > 0 for operations, times in kills), kills
 
 
 @pytest.mark.parametrize("part", ["together", "wrong", "killed"])
@@ -480,14 +480,14 @@ def test_every_flipped_bit_is_found(tmp_path):
     whole = storage.restore(folder)
     for path in (data, folder / "checkpoint.json"):
         right = path.read_bytes()
-        for place in range(len(right)):
-            path.write_bytes(right[:place] + bytes([right[place] ^ (1 << place % 8)]) + right[place + 1 :])
+        for position in range(len(right)):
+            path.write_bytes(right[:position] + bytes([right[position] ^ (1 << position % 8)]) + right[position + 1 :])
             try:
                 same(storage.restore(folder), whole)  # a space in the header of a file is as good as a tab
             except CheckpointError as error:
                 assert re.search("damaged|is of format", str(error)), error
             else:
-                assert path == data and place < len(right) - 28
+                assert path == data and position < len(right) - 28
         path.write_bytes(right)
     same(storage.restore(folder), whole)
 

@@ -380,7 +380,7 @@ PROGRAMS = {
     "chosen once": (lambda x: xrandom.choice(xrandom.key(0), x, (3,), replace=False), "b + 3"),
     "gamma by XLA's generator": (
         lambda x: xrandom.gamma(xrandom.split(xrandom.key(0, impl="unsafe_rbg"), x.shape[0])[0], x**2), "a, 2"),
-    "windows cut at the ends": (lambda x: [lax.reduce_window(x, 0.0, lax.add, (2, 3), (2, 2), "SAME"),
+    "windows truncated at the ends": (lambda x: [lax.reduce_window(x, 0.0, lax.add, (2, 3), (2, 2), "SAME"),
                                            xpr.grad(lambda x: lax.reduce_window(
                                                x, -np.inf, lax.max, (3, 2), (2, 1), "SAME").sum())(x)],
                                 "b, t"),

@@ -51,7 +51,7 @@ def check(fun, x=X, order=ORDER):
             np.testing.assert_allclose(np.asarray(got), want, rtol=1e-7, atol=1e-7)
 
 
-def stretched(a, b):
+def broadcasting(a, b):
     """A column and a row, in every operation that has a rule for itself."""
     table = a + b - a * b / (1 + a) + (b - a) ** 2 + a**b + jnp.ones((3, 1)) ** a + b ** jnp.full((3, 1), 1.5)
     return table + jnp.ones((1, 3)) / a + b * jnp.ones((3, 1)) + jnp.maximum(a, jnp.sin(b)) + jnp.arctan2(a, b)
@@ -67,7 +67,7 @@ FUNCTIONS = {
     "powers": lambda x: x**3 + x**-2 + x**2.5 + 2.0**x + x**x + x**0,
     "quotients": lambda x: 1 / x + x / (1 + x) + x / 3,
     "differences": lambda x: (x - jnp.sin(x)) * (1 - x) + jnp.add(x, x[0]),
-    "axes that stretch": lambda x: stretched(x[:, None], x[None]),
+    "axes that broadcast": lambda x: broadcasting(x[:, None], x[None]),
     "products": lambda x: jnp.outer(x, jnp.sin(x)) @ x + jnp.ones((3, 3)) @ x,
     "rows": lambda x: jnp.tanh(jnp.outer(x, x)) @ jnp.ones((3, 2)),
     "choices": lambda x: jnp.where(x > 0.4, x * x, jnp.sin(x)) + jnp.maximum(x, 0.4) + jnp.clip(x * x, 0.1, 0.4),

@@ -152,10 +152,10 @@ def test_is_leaf_with_paths_agrees_with_flatten(value, depth):
 
 @few
 @given(trees, st.randoms(use_true_random=False))
-def test_a_prefix_gives_each_leaf_the_entry_above_it(value, random):
-    """Cut a tree at random places; what a leaf gets is what stands at the longest path above it."""
-    cut = iter(range(1000))
-    prefix = tree.map(lambda x: next(cut), value, is_leaf=lambda x: x is None or random.random() < 0.3)
+def test_a_prefix_gives_each_leaf_the_value_above_it(value, random):
+    """Truncate a tree at random nodes; what a leaf gets is what stands at the longest path above it."""
+    numbers = iter(range(1000))
+    prefix = tree.map(lambda x: next(numbers), value, is_leaf=lambda x: x is None or random.random() < 0.3)
     entries = tree.flatten_prefix(prefix, value, "in_axes")
     above = dict(tree.leaves_with_path(prefix))
     paths = [path for path, _ in tree.leaves_with_path(value)]
@@ -626,30 +626,30 @@ def test_trees_that_nest_too_deep_are_named():
 # -- The order of dicts
 
 
-def places(d):
+def weighted(d):
     """Looks at the order of keys, as functions should not."""
-    return {key: value * 10 + place for place, (key, value) in enumerate(d.items())}
+    return {key: value * 10 + position for position, (key, value) in enumerate(d.items())}
 
 
 def with_rules(d):
-    rule = xpr.custom_jvp(places)
-    rule.defjvp(lambda primals, tangents: (places(*primals), places(*tangents)))
+    rule = xpr.custom_jvp(weighted)
+    rule.defjvp(lambda primals, tangents: (weighted(*primals), weighted(*tangents)))
     return xpr.jvp(rule, (d,), (d,))[1]
 
 
 ORDERED = {
-    "jit": xpr.jit(places),
-    "vmap": lambda d: xpr.vmap(places)({key: jnp.array([x]) for key, x in d.items()}),
-    "grad": xpr.grad(lambda d: sum(x * place for place, x in enumerate(d.values(), start=1))),
-    "jvp": lambda d: xpr.jvp(places, (d,), (d,))[0],
-    "checkpoint": xpr.checkpoint(places),
-    "cond": lambda d: lax.cond(True, places, places, d),
-    "scan": lambda d: lax.scan(lambda c, _: (places(c), None), d, None, 1)[0],
-    "scan over": lambda d: lax.scan(lambda c, x: (c, places(x)), 0, {key: jnp.array([x]) for key, x in d.items()})[1],
-    "fori": lambda d: lax.fori_loop(0, 1, lambda i, c: places(c), d),
-    "while": lambda d: lax.while_loop(lambda c: c["a"] < 5, places, d),
-    "callback": lambda d: xpr.pure_callback(places, d, d),
-    "keywords": lambda d: xpr.jit(lambda **given: places(given))(**d),
+    "jit": xpr.jit(weighted),
+    "vmap": lambda d: xpr.vmap(weighted)({key: jnp.array([x]) for key, x in d.items()}),
+    "grad": xpr.grad(lambda d: sum(x * position for position, x in enumerate(d.values(), start=1))),
+    "jvp": lambda d: xpr.jvp(weighted, (d,), (d,))[0],
+    "checkpoint": xpr.checkpoint(weighted),
+    "cond": lambda d: lax.cond(True, weighted, weighted, d),
+    "scan": lambda d: lax.scan(lambda c, _: (weighted(c), None), d, None, 1)[0],
+    "scan over": lambda d: lax.scan(lambda c, x: (c, weighted(x)), 0, {key: jnp.array([x]) for key, x in d.items()})[1],
+    "fori": lambda d: lax.fori_loop(0, 1, lambda i, c: weighted(c), d),
+    "while": lambda d: lax.while_loop(lambda c: c["a"] < 5, weighted, d),
+    "callback": lambda d: xpr.pure_callback(weighted, d, d),
+    "keywords": lambda d: xpr.jit(lambda **given: weighted(given))(**d),
     "custom rule": with_rules,
 }
 

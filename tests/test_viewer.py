@@ -75,7 +75,7 @@ def test_boxes_stand_apart_and_arrows_point_down(graph):
     assert all(-1e-6 <= x - w / 2 and x + w / 2 <= layout.width + 1e-6 for x, w in zip(layout.x, widths))
 
 
-def test_no_place_is_held_by_arrows_that_are_too_many_and_too_long():
+def test_no_space_is_held_by_arrows_that_are_too_many_and_too_long():
     count = 300
     arrows = [(i, i + 1) for i in range(count - 1)] + [(i, count - 1) for i in range(count - 2)]
     layout = layered([30.0] * count, [24.0] * count, arrows)
@@ -130,7 +130,7 @@ def test_operations_are_those_of_one_run_with_all_that_is_held():
     assert own["dot_general"] == 2 * 4 * 8 * 8 and own["tanh"] == 4 * 8
     step = 2 * 4 * 8 * 8 + 3 * 4 * 8  # the product, and tanh, times 0.5, plus
     assert own["scan"] == len(WS) * step
-    assert own["cond"] == 4 * 8  # of the branches, the dearer one
+    assert own["cond"] == 4 * 8  # of the branches, the more expensive one
     _, _, _, first, count = tables.jaxprs[0]
     assert sum(eqn[5] for eqn in tables.eqns[first : first + count]) == xpr.jaxpr.cost(loss)(WS, X).flops
 
@@ -377,13 +377,13 @@ def test_pointing_shows_types(opened):
 
 def test_pointing_at_the_graph_shows_types(opened):
     browser = opened(xpr.jaxpr.show(lambda x: jnp.sin(x))(X))
-    place = browser.run("""
+    position = browser.run("""
         const box = document.querySelector(".graph canvas").getBoundingClientRect();
         return [box.left + box.width / 2, box.top];""")
-    browser.point_at(place[0], place[1] + 90)
+    browser.point_at(position[0], position[1] + 90)
     assert browser.wait("!document.querySelector('.tip').hidden")
     assert browser.texts(".tip")[0].startswith("sin  f32[4,8] → f32[4,8]")
-    browser.point_at(place[0], place[1] + 90, click=True)
+    browser.point_at(position[0], position[1] + 90, click=True)
     assert browser.texts(".details h2")[0].startswith("0 sin")
 
 

@@ -87,8 +87,8 @@ _FUNCTIONS = {
 
 
 _REPLACED = {
-    "device_put_replicated": "xpr.device_put(x, sharding) with a sharding that cuts no axis",
-    "device_put_sharded": "xpr.device_put(xpr.numpy.stack(shards), sharding) with a sharding that cuts axis 0",
+    "device_put_replicated": "xpr.device_put(x, sharding) with a sharding that partitions no axis",
+    "device_put_sharded": "xpr.device_put(xpr.numpy.stack(shards), sharding) with a sharding that partitions axis 0",
     "tree_flatten": "xpr.tree.flatten",
     "tree_leaves": "xpr.tree.leaves",
     "tree_map": "xpr.tree.map",

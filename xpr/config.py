@@ -462,7 +462,7 @@ they are not converted implicitly while numpy_dtype_promotion is "strict". Conve
 def allow_f16_reductions(new_val: bool = True) -> Any:
     """A context manager that sets whether `lax.reduce_sum` may sum floats of 16 bits.
 
-    Off, it is an error, which finds sums that would be rounded to their few digits. `jnp.sum` and its relatives sum
+    Off, it is an error, which finds sums that would be rounded to their few digits. `jnp.sum` and other reductions sum
     in float32, and round the result alone.
 
     >>> import xpr, xpr.numpy as jnp

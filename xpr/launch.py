@@ -24,10 +24,10 @@ _GRACE = 5.0  # seconds that processes have to end after a signal
 _LOOK = 0.05
 _ENDS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SIGNALS = (*_ENDS, signal.SIGUSR1, signal.SIGUSR2)
-_GLOO_PIECES = (
+_GLOO_PARTS = (
     b"[Gloo] Rank ", b" is connected to ", b" peer ranks. ", b"Expected number of connected peer ranks is : ",
 )  # fmt: skip
-_GLOO_LINE = re.compile(b"(?:%s|[0-9]+)*" % b"|".join(map(re.escape, _GLOO_PIECES)))
+_GLOO_LINE = re.compile(b"(?:%s|[0-9]+)*" % b"|".join(map(re.escape, _GLOO_PARTS)))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -115,14 +115,14 @@ def _print(number: int, output: IO[bytes]) -> None:
 def _without_gloo(output: Iterable[bytes]) -> Iterator[bytes]:
     """The lines of the output without Gloo's messages about connected devices.
 
-    Each device's thread writes its line in pieces, so that lines of several devices may be mixed. A line that consists
-    of such pieces alone is left out, one of bare numbers (or empty) only while a line that was begun has not ended.
+    Each device's thread writes its line in parts, so that lines of several devices may be mixed. A line that consists
+    of such parts alone is left out, one of bare numbers (or empty) only while a line that was begun has not ended.
     """
     unended = 0
     for line in output:
         line = line.rstrip(b"\r\n")
-        begun = line.count(_GLOO_PIECES[0])
-        if _GLOO_LINE.fullmatch(line) and (unended or any(piece in line for piece in _GLOO_PIECES)):
+        begun = line.count(_GLOO_PARTS[0])
+        if _GLOO_LINE.fullmatch(line) and (unended or any(part in line for part in _GLOO_PARTS)):
             unended = max(unended + begun - 1, 0)
         else:
             yield line

@@ -25,7 +25,7 @@ def mesh():
     return xpr.make_mesh((4, 2), ("x", "y"))
 
 
-def cut(mesh, *spec):
+def sharded(mesh, *spec):
     return xpr.device_put(X, NamedSharding(mesh, P(*spec)))
 
 
@@ -43,7 +43,7 @@ def spied(x, seen):
 @pytest.mark.parametrize("spec", [("x",), ("x", "y"), (("y", "x"),), ()], ids=str)
 def test_in_jit_a_callback_sees_the_whole_once(mesh, spec):
     seen = []
-    y = xpr.jit(lambda x: spied(x, seen))(cut(mesh, *spec))
+    y = xpr.jit(lambda x: spied(x, seen))(sharded(mesh, *spec))
     close(y, np.sin(X))
     assert len(y.devices()) == 8
     assert len(seen) == 2
@@ -61,7 +61,7 @@ def test_partitioned_each_device_calls_with_its_part(mesh, spec, capsys):
             0, 2, lambda i, c: (xpr.debug.print("{} {i}", c[0, 0], i=i, partitioned=True), c + 1)[1], x
         )
 
-    x = cut(mesh, *spec)
+    x = sharded(mesh, *spec)
     close(xpr.jit(f)(x), X + 2)
     assert len(seen) == 8 and len(capsys.readouterr().out.splitlines()) == 16
     assert {part.shape for part, _ in seen} == {x.sharding.shard_shape(x.shape)}
@@ -72,13 +72,13 @@ def test_partitioned_each_device_calls_with_its_part(mesh, spec, capsys):
 def test_partitioned_in_vmap_shard_map_and_eagerly(mesh):
     seen = []
     spy = lambda x: xpr.debug.callback(partitioned=True)(lambda y: seen.append(np.asarray(y)), x)
-    xpr.jit(xpr.vmap(spy))(cut(mesh, None, "x"))
+    xpr.jit(xpr.vmap(spy))(sharded(mesh, None, "x"))
     assert len(seen) == 8 * 8 and {x.shape for x in seen} == {(1,)}
     seen.clear()
-    xpr.jit(xpr.shard_map(spy, mesh=mesh, in_specs=P("x"), out_specs=P(), axis_names={"x"}))(cut(mesh, "x", "y"))
+    xpr.jit(xpr.shard_map(spy, mesh=mesh, in_specs=P("x"), out_specs=P(), axis_names={"x"}))(sharded(mesh, "x", "y"))
     assert len(seen) == 8 and {x.shape for x in seen} == {(2, 2)}
     seen.clear()
-    spy(cut(mesh, "x"))
+    spy(sharded(mesh, "x"))
     assert [x.shape for x in seen] == [X.shape]
     with pytest.raises(ValueError, match="debug.print: ordered=True and partitioned=True were asked for, and devices"):
         xpr.debug.print("{}", 1, ordered=True, partitioned=True)
@@ -86,12 +86,12 @@ def test_partitioned_in_vmap_shard_map_and_eagerly(mesh):
 
 @pytest.mark.parametrize("axes", [("x", "y"), ("x",)], ids=str)
 def test_in_shard_map_each_device_has_its_part(mesh, axes):
-    """Or the devices among which the compiler cuts together, where the function does not tell them apart."""
+    """Or the devices among which the compiler partitions, where the function is not manual over their axis."""
     seen = []
     mapped = xpr.shard_map(lambda x: spied(x, seen), mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names=axes)
     for wrap in (lambda f: f, xpr.jit):
         seen.clear()
-        close(wrap(mapped)(cut(mesh, "y")), np.sin(X))
+        close(wrap(mapped)(sharded(mesh, "y")), np.sin(X))
         assert len(seen) == (16 if len(axes) == 2 else 8)
         for i in range(4):
             same = [x for x in seen if (x == X[2 * i : 2 * i + 2]).all()]
@@ -155,7 +155,7 @@ def test_loops_and_branches(mesh):
         expected = looped(X)
     kept, found = list(seen), []
     seen.clear()
-    found = xpr.jit(looped)(cut(mesh, "x", "y"))
+    found = xpr.jit(looped)(sharded(mesh, "x", "y"))
     assert sorted(seen) == sorted(kept)
     for got, want in zip(found, expected):
         close(got, want)
@@ -163,14 +163,14 @@ def test_loops_and_branches(mesh):
 
 def test_mapped_rows(mesh):
     mapped = xpr.vmap(lambda x: host_sin(x, "sequential"))
-    close(xpr.jit(mapped)(cut(mesh, "x")), np.sin(X))
+    close(xpr.jit(mapped)(sharded(mesh, "x")), np.sin(X))
     over_parts = xpr.shard_map(mapped, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
     close(over_parts(X), np.sin(X))
     close(xpr.vmap(over_parts)(np.stack([X, 2 * X])), np.sin(np.stack([X, 2 * X])))
 
 
 def test_donated(mesh):
-    x = cut(mesh, "x") + 0
+    x = sharded(mesh, "x") + 0
     close(xpr.jit(host_sin, donate_argnums=0)(x), np.sin(X))
     assert x.is_deleted()
     with pytest.raises(xpr.errors.DeletedArrayError):
@@ -194,8 +194,8 @@ def test_an_exception_arrives_also_where_devices_wait_for_each_other(mesh):
         with pytest.raises(Refused, match=r"^Refused: \(4,\)$"):
             xpr.pmap(failing, "i")(X)
         with pytest.raises(Refused, match=r"^Refused: \(8, 4\)$"):
-            xpr.jit(failing)(cut(mesh, "y"))
-    close(xpr.jit(host_sin)(cut(mesh, "x")), np.sin(X))  # what was refused is over
+            xpr.jit(failing)(sharded(mesh, "y"))
+    close(xpr.jit(host_sin)(sharded(mesh, "x")), np.sin(X))  # what was refused is over
 
     def one_fails(x):
         y = xpr.pure_callback(lambda i, x: refuse(x) if i == 3 else x, x, lax.axis_index("i"), x)
@@ -214,13 +214,13 @@ def test_callbacks_run_programs_on_several_devices(mesh):
         return inner(xpr.device_put(x, NamedSharding(mesh, P("x" if x.ndim == 2 else None)))) + jnp.sum(x) * 0
 
     call = xpr.jit(lambda x: xpr.pure_callback(on_host, x, x))
-    close(call(cut(mesh, "x")), np.sin(X) + X)
+    close(call(sharded(mesh, "x")), np.sin(X) + X)
     close(xpr.pmap(call)(X), np.sin(X) + X)
     assert len(innermost) == 9
 
 
 def test_many_calls_at_once(mesh):
-    x = cut(mesh, "x")
+    x = sharded(mesh, "x")
     call = xpr.jit(lambda x: host_sin(x) @ x.T)
     mapped = xpr.pmap(lambda x: host_sin(x) + lax.psum(x, "i"), "i")
     with ThreadPoolExecutor(4) as pool:
@@ -246,7 +246,7 @@ def test_a_prompt(mesh):
         xpr.debug.breakpoint(num_frames=1, stdin=commands, stdout=answers)
         return y.sum()
 
-    f(cut(mesh, "x"))
+    f(sharded(mesh, "x"))
     assert answers.getvalue().splitlines()[2] == "(xpr) (8, 4)"
 
 
@@ -270,7 +270,7 @@ def test_ordered_callbacks_where_the_compiler_shards(mesh):
         xpr.io_callback(remember, X[0], x[0], ordered=True)
         return x
 
-    x = cut(mesh, "x")
+    x = sharded(mesh, "x")
     for _ in range(2):
         close(f(x), X + 5)
         np.testing.assert_allclose(seen, [*(X.sum() + X.size * np.array([0, 0, 1, 2, 3, 4])), (X[0] + 5).sum()], 1e-5)

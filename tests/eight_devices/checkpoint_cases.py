@@ -33,7 +33,7 @@ def small_blocks(monkeypatch):
 
 @pytest.fixture
 def read_pieces(monkeypatch):
-    """The pieces that are read."""
+    """The blocks that are read."""
     seen, read = [], files.Files.read_piece
 
     def noted(self, leaf, dtype, path, piece, *where):
@@ -106,7 +106,7 @@ def test_only_what_is_needed_is_read(tmp_path, small_blocks, read_pieces):
 
 
 def test_states(tmp_path):
-    """Parameters, the state of an optimizer, a count and keys; their places come from `like` or are named."""
+    """Parameters, the state of an optimizer, a count and keys; their shardings come from `like` or are named."""
     rows, none = NamedSharding(mesh(), P("x")), NamedSharding(mesh(), P())
     state = {"w": xpr.device_put(X, rows), "b": jnp.ones(16), "n": 3, "key": random.split(random.key(0), 8)}
     state["key"] = xpr.device_put(state["key"], rows)
@@ -125,15 +125,15 @@ def test_states(tmp_path):
     assert named["w"].sharding == none and named["b"].sharding == rows and named["key"].sharding == rows
 
     everywhere = storage.restore(tmp_path, shardings=none)
-    assert everywhere["b"].sharding == none and everywhere["n"] == 3  # a number has no place
+    assert everywhere["b"].sharding == none and everywhere["n"] == 3  # a number is on no device
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int4", "uint8", "int64", "bfloat16", "float8_e5m2", "complex64"])
 def test_dtypes(dtype, tmp_path):
     with xpr.enable_x64(True):
         x = jnp.arange(16).reshape(8, 2).astype(dtype)
-        cut = xpr.device_put(x, NamedSharding(mesh(), P("x", "y")))
-        storage.save(tmp_path, cut)
+        sharded = xpr.device_put(x, NamedSharding(mesh(), P("x", "y")))
+        storage.save(tmp_path, sharded)
         y = storage.restore(tmp_path, shardings=NamedSharding(line(8), P("x")))
         assert y.dtype == x.dtype
         np.testing.assert_array_equal(np.asarray(y).view(np.uint8), np.asarray(x).view(np.uint8))
@@ -152,7 +152,7 @@ def test_messages(tmp_path):
     with pytest.raises(ValueError) as raised:
         storage.restore(tmp_path, shardings=NamedSharding(mesh(), P("x")))
     a, c = str(raised.value).splitlines()
-    assert a.startswith("restore: ['a'] of shape (6, 2) can't be cut by P('x',) over Mesh('x': 4, 'y': 2)")
+    assert a.startswith("restore: ['a'] of shape (6, 2) can't be sharded by P('x',) over Mesh('x': 4, 'y': 2)")
     assert c.startswith("restore: ['c'] of shape (3,)")
     with pytest.raises(TypeError, match="restore: Received invalid value 3, which is neither a device nor a sharding"):
         storage.restore(tmp_path, shardings={"a": 3, "b": None, "c": None})

@@ -14,7 +14,7 @@ PAIRS = [[0, 2], [3, 1], [4, 5], [7, 6]]
 FOURS = [[0, 2, 4, 6], [1, 3, 5, 7]]
 UNEVEN = [[0, 1, 2], [3, 4], [5, 6, 7]]
 
-# A function of the library, a row and the name of the axis. In some places jax has no groups, and not everywhere a
+# A function of the library, a row and the name of the axis. For some jax has no groups, and not everywhere a
 # derivative of all_to_all.
 ONE_AXIS = {
     "psum": lambda L, v, i: L.lax.psum(v, i),

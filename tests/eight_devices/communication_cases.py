@@ -11,7 +11,7 @@ from xpr.sharding import PartitionSpec as P
 
 
 def test_of_a_convolutional_network_the_gradients():
-    """Of a batch that is cut."""
+    """Of a batch that is sharded."""
     mesh = xpr.make_mesh((8,), ("data",))
     whole, rows = NamedSharding(mesh, P()), NamedSharding(mesh, P("data"))
     params = {"first": floats(3, 3, 1, 4), "second": floats(3, 3, 4, 8), "dense": floats(8, 10)}

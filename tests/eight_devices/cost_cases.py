@@ -160,7 +160,7 @@ def test_the_index_of_the_largest():
 
 
 def test_sums_that_are_scattered():
-    """XLA:CPU reduces to all devices and cuts; others send half as much."""
+    """XLA:CPU reduces to all devices and slices; others send half as much."""
     args = [put((8, 16), "x", "y"), put((16, 12), "y")]
     with xpr.set_mesh(explicit()):
         found = cost(lambda a, b: jnp.dot(a, b, out_sharding=P("x", "y")))(*args)
@@ -178,7 +178,7 @@ def test_operations_without_a_rule_gather_their_operands():
 
 
 def test_gradients_in_a_loop():
-    """Of a weight that all devices have; what nothing reads is not sent."""
+    """Of a replicated weight; what nothing reads is not sent."""
     loss = lambda w, x: lax.scan(lambda c, _: (jnp.tanh(c @ w), None), x, None, 3)[0].sum()
     with xpr.set_mesh(explicit()):
         found = cost(xpr.grad(loss))(put((16, 16)), put((8, 16), "x"))

@@ -151,8 +151,8 @@ def test_memories_of_several_devices():
 ])  # fmt: skip
 def test_what_is_made_of_the_values_of_an_array_is_where_that_is(made):
     values, mesh = np.arange(4.0, dtype=np.float32), xpr.make_mesh((4,), ("x",))
-    there, cut = xpr.device_put(values, xpr.devices()[3]), xpr.device_put(values, NamedSharding(mesh, P("x")))
-    assert made(there).devices() == {xpr.devices()[3]} and made(cut).sharding == NamedSharding(mesh, P())
+    there, sharded = xpr.device_put(values, xpr.devices()[3]), xpr.device_put(values, NamedSharding(mesh, P("x")))
+    assert made(there).devices() == {xpr.devices()[3]} and made(sharded).sharding == NamedSharding(mesh, P())
     assert not made(jnp.asarray(values)).committed
     with xpr.set_mesh(mesh):
         assert made(jnp.asarray(values)).sharding == NamedSharding(mesh, P())

@@ -145,7 +145,7 @@ def test_types(name):
 
 
 def one_of_each_primitive():
-    """The sample with most operands that are cut; not of those that hold jaxprs, which are of other types."""
+    """The sample with most operands that are sharded; not of those that hold jaxprs, which are of other types."""
     best = {}
     for case in law_cases.CASES:
         row, _, specs = case.values
@@ -239,7 +239,7 @@ ERRORS = {
     "carry": (lambda x: lax.fori_loop(0, 3, lambda i, c: c + x, jnp.zeros((8, 4))), "f32[8@x,4]"),
     "closure": (
         lambda x: xpr.shard_map(lambda: x, in_specs=(), out_specs=P("x"))(),
-        "closes over f32[8@x,4], of which it would see whole arrays and not parts. Pass them as arguments.",
+        "closes over f32[8@x,4], of which it would see whole arrays and not shards. Pass them as arguments.",
     ),
     "set_mesh": (
         lambda x: xpr.set_mesh(xpr.make_mesh((8,), ("x",), (AxisType.Manual,))), "contains manual axes"

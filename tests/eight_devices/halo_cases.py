@@ -1,4 +1,4 @@
-"""Convolutions of images that are cut along space: results are those on one device, and no image is gathered."""
+"""Convolutions of images partitioned along spatial axes: results are those on one device, and no image is gathered."""
 
 import pytest
 
@@ -68,13 +68,13 @@ CASES = {  # shapes and specs of images and kernel, and the parameters
 
 @pytest.mark.parametrize("case", CASES)
 def test_values_and_gradients(case):
-    shape, cut, window, kernel_cut, params = CASES[case]
+    shape, image_spec, window, kernel_spec, params = CASES[case]
     params = {"window_strides": (1,) * (len(shape) - 2), "padding": "SAME", **params}
     fun = with_gradients(lambda x, w: lax.conv_general_dilated(x, w, **params))
     images, kernel = floats(*shape), floats(*window, salt=1)
-    found, sent = compared(fun, (images, kernel), (put(images, *cut), put(kernel, *kernel_cut)))
+    found, sent = compared(fun, (images, kernel), (put(images, *image_spec), put(kernel, *kernel_spec)))
     assert sent == EDGES
-    assert found[1].sharding.spec == cut
+    assert found[1].sharding.spec == image_spec
 
 
 @pytest.mark.parametrize("dtype, tolerance", [("float64", 1e-10), ("bfloat16", 3e-2), ("complex64", 1e-4)])
@@ -109,7 +109,7 @@ def test_parts_that_the_axes_of_the_mesh_cannot_express_are_gathered():
 
 
 def test_layers_one_after_the_other():
-    """The compiler knows that images of the second one are cut, too, and those between convolution and pooling."""
+    """The compiler knows that the second layer's images are partitioned, and those between convolution and pooling."""
 
     def loss(kernels, images):
         images = lax.with_sharding_constraint(images, NamedSharding(mesh(), P(None, None, "x", "y")))

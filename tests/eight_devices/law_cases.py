@@ -1,4 +1,4 @@
-"""Every row of the op table, on operands that are cut over a mesh: results and gradients are those of NumPy."""
+"""Every row of the op table, on operands that are sharded over a mesh: results and gradients are those of NumPy."""
 
 import numpy as np
 import pytest
@@ -14,8 +14,8 @@ AXES = {"x": 2, "y": 3}
 SLOW_OTHERWISE = "select_and_scatter_add-6"  # its unoptimized loops over all pairs of windows run for a minute
 
 
-def cut(shape):
-    """As many axes are cut as can be, the first ones first."""
+def spec_of(shape):
+    """As many axes are partitioned as can be, the first ones first."""
     left, entries = dict(AXES), []
     for n in shape:
         name = next((name for name, size in left.items() if n and n % size == 0), None)
@@ -30,10 +30,10 @@ def calls_python(name):
 
 def cases():
     """Collectives and regions for each device have axes of their own, and the rows of calls of Python do nothing."""
-    seen = set()  # samples whose operands are cut alike show nothing new
+    seen = set()  # samples whose operands are sharded alike show nothing new
     for name, row, sample in table.cases(table.ROWS):
         of_its_own = row.along is not None or row.primitive.mesh is not None
-        specs = [cut(np.shape(x)) for x in sample.operands]
+        specs = [spec_of(np.shape(x)) for x in sample.operands]
         key = (row.primitive, *specs)
         if any(map(any, specs)) and not of_its_own and not calls_python(name) and key not in seen:
             seen.add(key)
@@ -50,7 +50,7 @@ def has_derivatives_of_its_own(row, sample):
 
 
 @pytest.mark.parametrize("row, sample, specs", CASES)
-def test_operands_that_are_cut(row, sample, specs):
+def test_sharded_operands(row, sample, specs):
     case = Case(row, sample)
 
     def with_gradient(*xs):

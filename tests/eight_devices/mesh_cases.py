@@ -177,7 +177,7 @@ def test_programs_that_are_lowered_ahead():
 
 
 def test_training_on_a_mesh():
-    """Weights that are made there are replicated, and rows of the data are cut."""
+    """Weights that are made there are replicated, and rows of the data are sharded."""
     mesh = explicit()
 
     def losses(rows):
@@ -205,7 +205,7 @@ def test_derivatives_of_integers_are_of_numpy():
             close(of_floats, np.arange(4, dtype=np.float32))
 
 
-def test_results_have_the_spec_of_an_argument_that_is_cut_alike():
+def test_results_have_the_spec_of_an_argument_that_is_sharded_alike():
     """With elements None, as in jax; other results have the shortest spec."""
     mesh = xpr.make_mesh((4, 2), ("x", "y"))
 

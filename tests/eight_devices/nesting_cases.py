@@ -40,7 +40,7 @@ class Written:
         return lambda x: self.L.numpy.sum(self.L.numpy.sin(fun(x)))
 
     def with_weight(self, fun):
-        """A function of what all devices have, and of their rows, that gives what all have."""
+        """A function of a replicated and a sharded argument, with a replicated result."""
         return self.shard_map(fun, (self.S(), self.S("x")), self.S())(TWO, X)
 
 
@@ -107,9 +107,9 @@ def data_parallel(p):
 
 
 def model_parallel(p):
-    jnp, cut = p.L.numpy, {"w": p.S(None, "y"), "v": p.S("y")}
+    jnp, specs = p.L.numpy, {"w": p.S(None, "y"), "v": p.S("y")}
     step = descended(p, lambda w, x: jnp.mean(p.L.lax.psum(jnp.tanh(x @ w["w"]) @ w["v"], "y") ** 2), "x")
-    return p.shard_map(step, (cut, p.S("x")), cut)({"w": X, "v": W}, X)
+    return p.shard_map(step, (specs, p.S("x")), specs)({"w": X, "v": W}, X)
 
 
 def of_rows(p):
@@ -176,7 +176,7 @@ MIXED = {
     ),
 }  # fmt: skip
 
-# -- Rules of custom_vjp, which see what all devices have in common once
+# -- Rules of custom_vjp, which see replicated values once
 
 
 def scaled_sine(p):

@@ -79,14 +79,14 @@ def test_programs_of_one_device_communicate(mesh):
         x, y = arg_shapes
         seen.append((scale, x.shape, x.dtype, x.ndim, x.sharding.spec, y.sharding.spec))
         shared = y.sharding.spec[0]
-        cut = NamedSharding(mesh, P("x", shared))
+        partitioned = NamedSharding(mesh, P("x", shared))
         result = NamedSharding(mesh, P("x", None))
 
         def of_one_device(x, y):
             z = lax.psum(x @ y, shared) * scale
             return z, z * z
 
-        return mesh, of_one_device, (result, result), (cut, y.sharding)
+        return mesh, of_one_device, (result, result), (partitioned, y.sharding)
 
     product.def_partition(partition, sharding_rule=SdyShardingRule((("i", "j"), ("j", "k")), (("i", "k"), ("i", "k"))))
     x, y = put(mesh, X, P("x")), put(mesh, Y, P("y"))
@@ -107,13 +107,13 @@ def test_rules_that_depend_on_the_types(mesh):
 
     def partition(mesh, arg_shapes, result_shape):
         (struct,) = arg_shapes
-        cut = rows_of(struct["a"].sharding)
-        results = {"sum": cut, "rows": NamedSharding(mesh, P(*cut.spec[:-1]))}
+        partitioned = rows_of(struct["a"].sharding)
+        results = {"sum": partitioned, "rows": NamedSharding(mesh, P(*partitioned.spec[:-1]))}
         return (
             mesh,
             lambda tree: {"sum": tree["a"] + tree["b"], "rows": tree["a"].sum(-1)},
             results,
-            ({"a": cut, "b": cut},),
+            ({"a": partitioned, "b": partitioned},),
         )
 
     def rule(mesh, arg_types, result_types):

@@ -250,8 +250,8 @@ def test_as_jax():
 
 
 @pytest.mark.parametrize("collective", [lax.pmax, lax.pmin])
-@pytest.mark.parametrize("place", [0, 3, 7])
-def test_extremes_of_nan(collective, place):
+@pytest.mark.parametrize("index", [0, 3, 7])
+def test_extremes_of_nan(collective, index):
     x = floats(8)
-    x[place] = np.nan
+    x[index] = np.nan
     assert np.isnan(xpr.pmap(lambda v: collective(v, "i"), "i")(x)).all()

@@ -21,18 +21,18 @@ class Program:
         self.axes = {"pmap": ["i"], "jit": [], "some axes": ["x"]}.get(self.kind, ["x", "y"])
         self.steps = [self.step(2) for _ in range(self.random.randint(2, 4))]
         self.outside = self.random.choice(["", "jit", "grad", "vmap", "jvp", "loop"])
-        self.cut = self.random.choice([("x", "y"), ("y", "x"), (("x", "y"), None), (None, ("y", "x")), ("x", None)])
-        self.cut_of_w = self.random.choice([(), ("x",), ("y",)])
+        self.spec = self.random.choice([("x", "y"), ("y", "x"), (("x", "y"), None), (None, ("y", "x")), ("x", None)])
+        self.spec_of_w = self.random.choice([(), ("x",), ("y",)])
 
     def __repr__(self) -> str:
-        return f"{self.outside or 'eager'} {self.kind} {self.cut} {self.cut_of_w} checked={self.checked} {self.steps}"
+        return f"{self.outside or 'eager'} {self.kind} {self.spec} {self.spec_of_w} checked={self.checked} {self.steps}"
 
     # -- Choices
 
     def step(self, depth: int):
         """A name, an axis, and the steps inside."""
         local = ["sine", "scale", "product", "grad", "jit", "rows", "loop", "branch"]
-        between = ["normalize", "centre", "turn", "gather", "scatter", "exchange", "place", "summed grad", "all"]
+        between = ["normalize", "centre", "turn", "gather", "scatter", "exchange", "position", "summed grad", "all"]
         name = self.random.choice(local + (between * 2 if self.axes else []))
         axis = self.random.choice(self.axes) if self.axes else None
         inner = [self.step(depth - 1)] if depth and name in ("jit", "loop", "branch", "grad", "rows") else []
@@ -45,10 +45,10 @@ class Program:
         if self.kind == "pmap":
             run = L.pmap(body, axis_name="i", in_axes=(0, None))
         elif self.kind == "jit":
-            cut = named(mesh, S(*self.cut))
+            sharding = named(mesh, S(*self.spec))
 
             def constrained(x, w):
-                return L.lax.with_sharding_constraint(body(L.lax.with_sharding_constraint(x, cut), w), cut)
+                return L.lax.with_sharding_constraint(body(L.lax.with_sharding_constraint(x, sharding), w), sharding)
 
             run = L.jit(constrained)
         elif self.kind == "some axes":
@@ -59,8 +59,8 @@ class Program:
             )
         else:
             run = L.shard_map(
-                lambda x, w: body(x, w.sum() + w[:1]), mesh=mesh, in_specs=(S(*self.cut), S(*self.cut_of_w)),
-                out_specs=S(*self.cut), check_vma=self.checked,
+                lambda x, w: body(x, w.sum() + w[:1]), mesh=mesh, in_specs=(S(*self.spec), S(*self.spec_of_w)),
+                out_specs=S(*self.spec), check_vma=self.checked,
             )  # fmt: skip
         return self.wrapped(L, run)
 
@@ -127,7 +127,7 @@ class Program:
             return lax.psum_scatter(jnp.concatenate([x] * size), axis, tiled=True) * 0.1 + x
         if name == "exchange":
             return lax.all_to_all(jnp.stack([x * (i + 1) for i in range(size)]), axis, 0, 0).sum(0) * 0.1
-        if name == "place":
+        if name == "position":
             return x + 0.1 * lax.axis_index(axis)
         if name == "summed grad":
             return x * L.grad(lambda s: lax.pmean(jnp.sum(jnp.sin(x * s)), axis))(w.sum() * 0.1)

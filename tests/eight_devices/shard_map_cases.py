@@ -63,10 +63,10 @@ def test_some_axes_by_hand(mesh):
     )
     for spec in (P("y", "x"), P(None, "x"), P()):
         close(partly(xpr.device_put(X, NamedSharding(mesh, spec))), np.sin(X) @ X.T)
-    places = xpr.shard_map(
+    positions = xpr.shard_map(
         lambda a: a + lax.axis_index("x"), mesh=mesh, in_specs=P("x"), out_specs=P("x"), axis_names={"x"}
     )
-    close(xpr.jit(places)(X), X + np.repeat(np.arange(4, dtype=np.float32), 2)[:, None])
+    close(xpr.jit(positions)(X), X + np.repeat(np.arange(4, dtype=np.float32), 2)[:, None])
 
     def inner(a):
         return xpr.shard_map(
@@ -138,7 +138,7 @@ def test_messages(mesh):
     rows = NamedSharding(mesh, P("x", "y"))
     cases = [
         (lambda: xpr.device_put({"w": X[:6]}, rows),
-         "device_put: x['w'] of shape (6, 8) can't be cut by P('x', 'y') over Mesh('x': 4, 'y': 2): 6, the size "
+         "device_put: x['w'] of shape (6, 8) can't be sharded by P('x', 'y') over Mesh('x': 4, 'y': 2): 6, the size "
          "of its axis 0, is not divisible by 4 (x)."),
         (lambda: xpr.jit(lambda a: a["k"], in_shardings=(rows,))({"k": X[:, :3]}),
          "jit: argument a['k'] of <lambda> at "),
@@ -199,7 +199,7 @@ def test_random_programs_as_jax(mesh, seed):
     close(program.function(xpr, mesh, P, NamedSharding)(x, w), list(map(np.asarray, jax.tree.leaves(expected))))
 
 
-# -- Derivatives inside a shard_map, where what all devices have in common counts once
+# -- Derivatives inside a shard_map, where a replicated value counts once
 
 
 def looped(L, w, x):
@@ -216,8 +216,8 @@ def pulled(L, w, x):
 
 
 ROWS, ALL = ("x",), ()
-INSIDE = {  # the function, and how its results are cut
-    "what all have": (lambda L, w, x: L.grad(lambda w: (x * w * w).sum())(w), ALL),
+INSIDE = {  # the function, and the specs of its results
+    "replicated": (lambda L, w, x: L.grad(lambda w: (x * w * w).sum())(w), ALL),
     "of a mean": (lambda L, w, x: L.grad(lambda w: L.lax.pmean((x * w * w).sum(), "x"))(w), ALL),
     "of a sum, by what differs": (lambda L, w, x: L.grad(lambda x: L.lax.psum((x * x * w).sum(), "x"))(x), ROWS),
     "of a mean, by both": (
@@ -235,7 +235,7 @@ INSIDE = {  # the function, and how its results are cut
         lambda L, w, x: L.grad(lambda w: (x * w * w).sum() * L.lax.axis_index("y"))(w), ALL,
     ),
     "rows": (lambda L, w, x: L.vmap(L.grad(lambda w, x: (x * w * w).sum()), (None, 0))(w, x), ROWS),
-    "rows of what all have": (
+    "rows of a replicated value": (
         lambda L, w, x: L.vmap(lambda w: L.grad(lambda w: (x * w * w).sum())(w))(L.numpy.stack([w, 2 * w])), ALL,
     ),
     "linear_transpose": (lambda L, w, x: L.linear_transpose(lambda w: x * w, w)(x)[0], ALL),
@@ -251,11 +251,11 @@ INSIDE = {  # the function, and how its results are cut
 @pytest.mark.parametrize("name", INSIDE)
 def test_derivatives_inside_as_jax(mesh, name):
     jax = pytest.importorskip("jax")
-    fun, cut = INSIDE[name]
+    fun, specs = INSIDE[name]
     their_mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
 
     def results(library, mesh, spec):
-        outs = tuple(spec(*each) for each in cut) if cut and isinstance(cut[0], tuple) else spec(*cut)
+        outs = tuple(spec(*each) for each in specs) if specs and isinstance(specs[0], tuple) else spec(*specs)
         mapped = library.shard_map(
             lambda w, x: fun(library, w, x), mesh=mesh, in_specs=(spec(), spec("x")), out_specs=outs
         )
@@ -390,7 +390,7 @@ class TestInSpecs:
             xpr.jit(lambda x: call(x + 1))(X)
         assert str(error.value) == (
             "shard_map: in_specs was left out, and argument x of sin is traced, so that its sharding is not known. "
-            "Say how arguments are to be cut over Mesh('x': 4, 'y': 2): shard_map(..., in_specs=...), with a "
+            "Say how arguments are to be sharded over Mesh('x': 4, 'y': 2): shard_map(..., in_specs=...), with a "
             "PartitionSpec for each."
         )
         elsewhere = xpr.device_put(X, NamedSharding(xpr.make_mesh((8,), ("z",)), P("z")))
@@ -687,8 +687,8 @@ def operations_of_transpose(f, x, ct):
 def test_transposes_sum_only_what_differs_between_devices():
     mesh, x, one = xpr.make_mesh((4,), "x"), jnp.arange(4.0), jnp.arange(1.0)
 
-    def mapped(f, cut, cut_of_result):
-        return xpr.shard_map(f, mesh=mesh, in_specs=P(*cut), out_specs=P(*cut_of_result))
+    def mapped(f, spec, spec_of_result):
+        return xpr.shard_map(f, mesh=mesh, in_specs=P(*spec), out_specs=P(*spec_of_result))
 
     def psum(x):
         return lax.psum(x, "x")
@@ -762,7 +762,7 @@ def test_collectives_and_zeros_vary_as_in_jax():
 
 @pytest.mark.parametrize("inside", [False, True])
 def test_rules_that_are_not_linear_get_whole_cotangents(inside):
-    """A custom_vjp that clips gradients, of weights that all devices have: the sum is clipped, and not each addend."""
+    """A custom_vjp that clips gradients, of replicated weights: the sum is clipped, and not each addend."""
     mesh = xpr.make_mesh((8,), "x")
 
     @xpr.custom_vjp

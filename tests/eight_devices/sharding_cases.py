@@ -78,8 +78,8 @@ def test_moving(mesh, target):
         x = xpr.device_put(xpr.device_put(X, NamedSharding(mesh, spec)) + 0, NamedSharding(mesh, target))
         assert x.sharding.spec == target
         np.testing.assert_array_equal(x, X)
-    for place in (xpr.devices()[5], SingleDeviceSharding(xpr.devices()[5])):
-        moved = xpr.device_put(x, place)
+    for target in (xpr.devices()[5], SingleDeviceSharding(xpr.devices()[5])):
+        moved = xpr.device_put(x, target)
         assert moved.sharding == SingleDeviceSharding(xpr.devices()[5])
         np.testing.assert_array_equal(moved, X)
 
@@ -200,8 +200,8 @@ def test_devices_in_another_order():
         in_specs=P("b", "a"),
         out_specs=P("b", "a"),
     )
-    places = np.repeat(10 * np.arange(4), 2)[:, None] + np.repeat(np.arange(2), 4)[None]
-    close(rings(x), X + places.astype(np.float32))
+    positions = np.repeat(10 * np.arange(4), 2)[:, None] + np.repeat(np.arange(2), 4)[None]
+    close(rings(x), X + positions.astype(np.float32))
 
 
 def test_devices_in_two_orders_are_refused():
@@ -224,10 +224,10 @@ def test_devices_in_two_orders_are_refused():
 def test_derivatives_through_a_transfer_to_other_devices():
     first, second = (Mesh(np.array(xpr.devices())[part], ("x",)) for part in (slice(4), slice(4, 8)))
     x = xpr.device_put(X, NamedSharding(first, P("x")))
-    for place in (NamedSharding(second, P("x")), xpr.devices()[6]):
+    for target in (NamedSharding(second, P("x")), xpr.devices()[6]):
 
-        def loss(x, place=place):
-            return (3 * xpr.jit(jnp.sin)(xpr.device_put(xpr.jit(jnp.square)(x), place))).sum()
+        def loss(x, target=target):
+            return (3 * xpr.jit(jnp.sin)(xpr.device_put(xpr.jit(jnp.square)(x), target))).sum()
 
         close(loss(x), 3 * np.sin(X**2).sum(), 1e-3)
         expected = 6 * X * np.cos(X**2)
@@ -544,7 +544,7 @@ def test_structs_have_manual_axes(mesh):
 
 
 def test_what_the_compiler_chose(mesh, capsys):
-    """It is told when a program is compiled, in loops and maps too; a value on each device by itself is not cut."""
+    """It is told when a program compiles, in loops and maps too; a value on each device by itself has one shard."""
     found = {}
 
     def look(name, x):
@@ -588,11 +588,11 @@ def test_what_the_compiler_chose(mesh, capsys):
 
 
 def test_a_contraction_over_heads_gathers_nothing(mesh):
-    """Merged with its neighbours, which is better on one device, the axis that is cut would be gathered."""
-    cut = NamedSharding(mesh, P(None, None, "x"))
+    """Merged with its neighbours, which is better on one device, the partitioned axis would be gathered."""
+    sharding = NamedSharding(mesh, P(None, None, "x"))
     x, weights = floats(2, 3, 8, 4), floats(3, 8, 4, 16)
     compiled = xpr.jit(
-        lambda x, w: jnp.einsum("bthd,thdw->bw", x, w), in_shardings=(cut, NamedSharding(mesh, P(None, "x")))
+        lambda x, w: jnp.einsum("bthd,thdw->bw", x, w), in_shardings=(sharding, NamedSharding(mesh, P(None, "x")))
     )
     (found,) = compiled.lower(x, weights).compile().collectives()
     assert found == ("all-reduce", 2 * 16 * 4, ("x",), 4, 1)
@@ -601,13 +601,13 @@ def test_a_contraction_over_heads_gathers_nothing(mesh):
 
 @pytest.mark.parametrize("axes", [0, 1, (0, 1), (0, 2), None], ids=str)
 @pytest.mark.parametrize("name", ["sum", "max", "min", "prod", "mean"])
-def test_reductions_along_cut_axes(mesh, name, axes):
+def test_reductions_along_partitioned_axes(mesh, name, axes):
     for shape in ((8, 6, 3), (4, 2, 10000)):  # rows so long that one device has another program for them
         x = floats(*shape)
         for value in (0.5, np.nan):
             x[3, 1, 2] = value
-            cut = xpr.device_put(x, NamedSharding(mesh, P("x", "y")))
-            found = xpr.jit(lambda x: getattr(jnp, name)(x, axes))(cut)
+            sharded = xpr.device_put(x, NamedSharding(mesh, P("x", "y")))
+            found = xpr.jit(lambda x: getattr(jnp, name)(x, axes))(sharded)
             close(found, getattr(np, name)(x, axes).astype(found.dtype), 1e-3)
 
 
@@ -650,11 +650,11 @@ def test_shardings_of_keys(mesh):
     shard = keys.addressable_shards[2]
     assert (shard.index, shard.replica_id, shard.device) == ((slice(2, 4),), 0, xpr.devices()[2])
     np.testing.assert_array_equal(xpr.random.key_data(shard.data), xpr.random.key_data(keys)[2:4])
-    words = NamedSharding(mesh, P(None, "y"))  # keys are not cut into their words
+    words = NamedSharding(mesh, P(None, "y"))  # keys are not split into their words
     for put in (xpr.device_put, lax.with_sharding_constraint, xpr.jit(lax.with_sharding_constraint, static_argnums=1)):
         assert put(keys, NamedSharding(mesh, P("y"))).sharding.spec == P("y")
         with pytest.raises(
-            ValueError, match=r"\(8,\) can't be cut by P\(None, 'y'\) .*: the spec has 2 elements, and the array 1 axes"
+            ValueError, match=r"\(8,\) can't be sharded by P\(None, 'y'\).*: the spec has 2 elements, and .* 1 axes"
         ):
             put(keys, words)
     alone = xpr.random.key(0)
@@ -663,15 +663,15 @@ def test_shardings_of_keys(mesh):
 
 
 def test_arrays_like_others_have_their_sharding(mesh):
-    cut = NamedSharding(mesh, P("x"))
-    for x in (xpr.device_put(X, cut), xpr.device_put(np.ones((8, 9000), np.float32), cut)):
+    sharding = NamedSharding(mesh, P("x"))
+    for x in (xpr.device_put(X, sharding), xpr.device_put(np.ones((8, 9000), np.float32), sharding)):
         for y in (jnp.zeros_like(x), jnp.ones_like(x, dtype=int), jnp.full_like(x, 2), jnp.empty_like(x)):
-            assert y.sharding == cut and y.shape == x.shape
+            assert y.sharding == sharding and y.shape == x.shape
         assert jnp.zeros_like(x, shape=(3,)).sharding == SingleDeviceSharding(xpr.devices()[0])
         assert jnp.zeros_like(x, device=xpr.devices()[1]).sharding == SingleDeviceSharding(xpr.devices()[1])
     for n in (7, 70001):
-        with pytest.raises(ValueError, match=rf"device: an array of shape \({n},\) can't be cut by P\('x',\)"):
-            jnp.zeros(n, device=cut)
+        with pytest.raises(ValueError, match=rf"device: an array of shape \({n},\) can't be sharded by P\('x',\)"):
+            jnp.zeros(n, device=sharding)
 
 
 def test_specs_are_equal_where_they_say_the_same():
@@ -679,14 +679,14 @@ def test_specs_are_equal_where_they_say_the_same():
     assert P(("x", "y")) == P(["x", "y"]) != P("x", "y")
 
 
-def test_series_of_arrays_that_are_cut(mesh):
+def test_series_of_sharded_arrays(mesh):
     x = floats(80, 80)
-    cut = xpr.device_put(x, NamedSharding(mesh, P("x", "y")))
+    sharded = xpr.device_put(x, NamedSharding(mesh, P("x", "y")))
 
     def fun(x):
         return jnp.tanh(x @ x.T / 80) * x
 
-    (value, rows), (expected, others) = (xpr.taylor(fun, (a,), ([a, 0.0, 0.0],)) for a in (cut, jnp.asarray(x)))
+    (value, rows), (expected, others) = (xpr.taylor(fun, (a,), ([a, 0.0, 0.0],)) for a in (sharded, jnp.asarray(x)))
     close([value, *rows], [expected, *others])
 
 
@@ -825,7 +825,7 @@ def test_structs_with_shardings(mesh):
     with pytest.raises(ValueError, match="updating ShapeDtypeStruct: it has the format"):
         formatted.update(sharding=rows)
     for sharding in (P(None, "x", None), NamedSharding(mesh, P(None, "x", None))):
-        with pytest.raises(ValueError, match=r"has 2 axes, and can't be cut by P\(None, 'x', None\), which has 3"):
+        with pytest.raises(ValueError, match=r"has 2 axes, and can't be sharded by P\(None, 'x', None\), which has 3"):
             xpr.ShapeDtypeStruct((8, 2), "int32", sharding=sharding)
 
 

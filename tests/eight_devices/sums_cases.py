@@ -492,7 +492,7 @@ MADE = {
 @pytest.mark.parametrize("kind", [AxisType.Explicit, AxisType.Auto])
 @pytest.mark.parametrize("name", MADE)
 def test_values_become_unreduced(name, kind, wrap):
-    """Also beside an Auto axis, along which values may be cut."""
+    """Also beside an Auto axis, along which values may be partitioned."""
     make, expected = MADE[name]
     with xpr.set_mesh(xpr.make_mesh((2, 4), ("x", "y"), (AxisType.Explicit, kind))):
         for spec in (P(), P("x"), P(None, "y")):

@@ -304,8 +304,8 @@ class Generator:
             return text
         axis = self.random.randrange(len(of.shape)) if of is not None and of.shape else 0
         signed = axis - len(of.shape) if of is not None and of.shape and self.random.random() < 0.4 else axis
-        piece = self.random.choice(["1:", ":-1", "::2", "1:2", "::-1"])
-        for hole, value in (("{axis}", signed), ("{positive}", axis), ("{slice}", piece)):
+        slice_ = self.random.choice(["1:", ":-1", "::2", "1:2", "::-1"])
+        for hole, value in (("{axis}", signed), ("{positive}", axis), ("{slice}", slice_)):
             text = text.replace(hole, str(value))
         return text
 

@@ -76,7 +76,7 @@ def scopes(statements: tuple[Statement, ...], visible: tuple[str, ...]) -> Itera
 
 
 def inlined(program: Program) -> Iterator[Program]:
-    """What a statement calls stands in its place."""
+    """What a statement calls replaces it."""
     for statement, _ in scopes(program.statements, ()):
         if len(statement.functions) != 1:
             continue

@@ -107,14 +107,14 @@ def _check_nested_vmap(case: Case, inside: Sequence[bool], outside: Sequence[boo
         out_axes.append(-1 if outer_mapped else None)
     got = run(vmap(vmap(case, tuple(in_axes)), tuple(out_axes)), *batch)
 
-    def entry(i: int, j: int) -> list[np.ndarray]:
+    def results_at(i: int, j: int) -> list[np.ndarray]:
         flags = zip(batch, inside, outside, strict=True)
         outer = [(x[..., i] if out else x, into) for x, into, out in flags]
         return case.run(*(x[j] if into else x for x, into in outer))
 
-    found = [[entry(i, j) for j in range(3)] for i in range(2)]
+    found = [[results_at(i, j) for j in range(3)] for i in range(2)]
     for index, x in enumerate(got):
-        expected = np.array([[entries[index] for entries in line] for line in found])
+        expected = np.array([[results[index] for results in line] for line in found])
         close(x, expected, 2 * allowed(case, expected), "vmap: vmap of vmap")
 
 

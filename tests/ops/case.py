@@ -243,7 +243,7 @@ def _flushed(x: np.ndarray) -> np.ndarray:
 
 
 def close(got: np.ndarray, expected: np.ndarray, tolerance: float, what: str, scale: bool = True) -> None:
-    """Equal up to `tolerance`, relative to each entry, and (`scale`) to the largest of them or 1, the less."""
+    """Equal up to `tolerance`, relative to each element, and (`scale`) to the largest of them or 1, the less."""
     same_type(got, expected, what)
     if got.dtype not in dtypes.INEXACT:
         np.testing.assert_array_equal(got, expected, what)

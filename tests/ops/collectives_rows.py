@@ -27,7 +27,7 @@ def _by_group(reduce, x, groups):
 
 
 def _others(groups, size):
-    """For each row those whose entries it gets."""
+    """For each row those whose elements it gets."""
     groups = groups or [range(size)]
     return [next(list(group) for group in groups if i in group) for i in range(size)]
 

@@ -49,7 +49,7 @@ def nothing(sharding):
     pass
 
 
-def cut(x):
+def sharded(x):
     return Sample(x, sharding=NamedSharding(make_mesh((1,), ("x",)), P("x")))
 
 
@@ -82,8 +82,8 @@ ROWS = [
     Row(device_put_p, [Sample(floats(3, 2), device=MemorySpace.Host), Sample(integers(3), device=MemorySpace.Device),
                        Sample(floats(2, 2), device=MemorySpace.Device)]),
     Row(pcast_p, [Sample(floats(3, 2), axes=(), to="reduced"), Sample(integers(2), axes=(), to="unreduced")]),
-    Row(reshard_p, [cut(floats(3, 2)), cut(integers(3))]),
-    Row(sharding_constraint_p, [cut(floats(3, 2)), cut(complexes(2)), cut(integers(3))]),
+    Row(reshard_p, [sharded(floats(3, 2)), sharded(integers(3))]),
+    Row(sharding_constraint_p, [sharded(floats(3, 2)), sharded(complexes(2)), sharded(integers(3))]),
     Row(of_copies_p, [Sample(floats(3), floats(2), what=what, over=()) for what in ("share", "sum")]),
     Row(custom_partitioning_p,
         [Sample(floats(2, 3), floats(2, 3, salt=1), call_jaxpr=jaxpr_of(two_results), num_consts=0,

@@ -9,7 +9,7 @@ REAL = (np.dtype(np.float32), np.dtype(np.float64))
 
 
 def halves(*shape: int) -> list[Sample]:
-    """What IRFFT takes: samples of which it gives an even, and an odd number of entries."""
+    """What IRFFT takes: samples of which it gives an even, and an odd number of elements."""
     even = 2 * (shape[-1] - 1)
     return [
         Sample(complexes(*shape), fft_type="IRFFT", fft_lengths=(*shape[1:-1], length)) for length in (even, even + 1)

@@ -23,7 +23,7 @@ from xpr.primitives.gather.windows import (
 from xpr.transforms.stage import stage
 
 ROWS_OF_A_MATRIX = (1,), (0,), (0,)
-ENTRIES = (), (0, 1), (1, 0)
+ELEMENTS = (), (0, 1), (1, 0)
 BLOCKS = (0, 2), (), (0, 1)
 ROW_BY_ROW = (), (1,), (1,), (0,), (0,)  # x[i, index[i, j]]
 
@@ -52,7 +52,7 @@ def writes(spread: Any = floats) -> list[Sample]:
         scatter(spread(3, 2), OUTSIDE, spread(4, 2, salt=1), ROWS_OF_A_MATRIX),
         scatter(spread(3, 2), OUTSIDE, spread(4, 2, salt=1), ROWS_OF_A_MATRIX, CLIP),
         scatter(spread(3, 2), ORDER, spread(3, 2, salt=1), ROWS_OF_A_MATRIX, unique_indices=True),
-        scatter(spread(3, 4), integers(2, 3, 2, below=4), spread(2, 3, salt=1), ENTRIES),
+        scatter(spread(3, 4), integers(2, 3, 2, below=4), spread(2, 3, salt=1), ELEMENTS),
         scatter(spread(4, 4), np.array([[0, 1], [-1, 0], [2, 0]], np.int32), spread(2, 3, 3, salt=1), BLOCKS),
         scatter(spread(3, 4), np.array([1], np.int32), spread(4, salt=1), ((0,), (0,), (0,))),
         scatter(spread(3, 4), np.array([2], np.int32), spread(4, salt=1), ((0,), (0,), (0,)), unique_indices=True),
@@ -63,7 +63,7 @@ def writes(spread: Any = floats) -> list[Sample]:
 
 
 def applied(operand: Any, indices: Any, shape: tuple[int, ...], numbers: Any, mode: Any = FILL_OR_DROP) -> Sample:
-    """1 - 2x at the places; where one is named twice, of that."""
+    """1 - 2x at the indices; where one occurs twice, of that."""
 
     def body(x: Any) -> list[Any]:
         return [sub(scalar(1, x), mul(scalar(2, x), x))]
@@ -86,7 +86,7 @@ ROWS = [
             gather(floats(300, 2), OUTSIDE.astype(np.uint8), ROWS_OF_A_MATRIX, (1, 2)),
             gather(floats(3, 2), ORDER, ROWS_OF_A_MATRIX, (1, 2), unique_indices=True),
             gather(floats(2, 4, 3), integers(2, 2, 1, below=4), ((0, 3), (1,), (1,)), (2, 1, 3)),
-            gather(floats(3, 4), integers(2, 3, 2, below=4), ENTRIES, (1, 1), fill=0),
+            gather(floats(3, 4), integers(2, 3, 2, below=4), ELEMENTS, (1, 1), fill=0),
             gather(floats(4, 4), np.array([[0, 1], [-1, 0], [2, 0]], np.int32), BLOCKS, (2, 3), CLIP),
             gather(floats(3, 4), np.array([1], np.int32), ((0,), (0,), (0,)), (1, 4), fill=0),
             gather(floats(2, 4), integers(2, 3, 1, below=4), ROW_BY_ROW, (1, 1), fill=0),

@@ -40,7 +40,7 @@ bits = [
     Sample(booleans(0, 2), axes=(0,)),
     Sample(booleans(2), axes=()),
 ]
-places = [
+arg_extremes = [
     Sample(distinct(2, 3), axes=(1,), index_dtype=np.dtype(np.int32)),
     Sample(distinct(2, 3), axes=(0,), index_dtype=np.dtype(np.int8)),
     Sample(distinct(40, 2), axes=(0,), index_dtype=np.dtype(np.uint16)),
@@ -65,6 +65,6 @@ ROWS = [
     Row(r.reduce_and_p, bits, dtypes=BOOLS + INTEGERS, differentiable=False),
     Row(r.reduce_or_p, bits, dtypes=BOOLS + INTEGERS, differentiable=False),
     Row(r.reduce_xor_p, bits, dtypes=BOOLS + INTEGERS, differentiable=False),
-    Row(e.argmax_p, places, dtypes=ORDERED, differentiable=False),
-    Row(e.argmin_p, places, dtypes=ORDERED, differentiable=False),
+    Row(e.argmax_p, arg_extremes, dtypes=ORDERED, differentiable=False),
+    Row(e.argmin_p, arg_extremes, dtypes=ORDERED, differentiable=False),
 ]  # fmt: skip

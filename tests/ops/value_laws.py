@@ -95,10 +95,10 @@ def _taken_apart(group: Sequence[Case], outs: Sequence[Any]) -> list[list[Any]]:
         return [[*outs]]
     shapes = [np.broadcast_shapes(*[x.shape for x in case.operands]) for case in group]
     ends = np.cumsum([int(np.prod(shape)) for shape in shapes])
-    pieces = zip(*[np.split(np.asarray(x), ends[:-1]) for x in outs], strict=True)
+    parts = zip(*[np.split(np.asarray(x), ends[:-1]) for x in outs], strict=True)
     return [
         [Array(aval_of(out).update(shape=shape), x.reshape(shape)) for out, x in zip(outs, xs, strict=True)]
-        for xs, shape in zip(pieces, shapes, strict=True)
+        for xs, shape in zip(parts, shapes, strict=True)
     ]
 
 

@@ -21,7 +21,7 @@ def window(*operands, sizes, strides=None, pads=None, base=None, spread=None, ed
     )  # fmt: skip
 
 
-PLACES = [
+NARROW = [
     {"sizes": (2,)},
     {"sizes": (3,), "strides": (2,), "pads": ((1, 1),)},
     {"sizes": (2,), "strides": (2,)},
@@ -31,15 +31,15 @@ PLACES = [
 ]
 WIDE = [
     {"sizes": (2, 3), "strides": (1, 2), "pads": ((0, 1), (1, 1))},
-    {"sizes": (5, 4), "pads": ((2, 2), (1, 2))},  # more entries than are joined directly
+    {"sizes": (5, 4), "pads": ((2, 2), (1, 2))},  # more elements than are joined directly
 ]
 LONG = {"sizes": (19,), "spread": (2,), "pads": ((3, 2),), "strides": (3,)}
 
 
 def samples(data):
     return [
-        *(window(data(6), **place) for place in PLACES),
-        *(window(data(5, 6), **place) for place in WIDE),
+        *(window(data(6), **window_of) for window_of in NARROW),
+        *(window(data(5, 6), **window_of) for window_of in WIDE),
         window(data(50), **LONG),
     ]
 
@@ -47,14 +47,14 @@ def samples(data):
 def chosen(select_prim):
     """Long enough for any two arrays to choose otherwise somewhere, since the laws look at what is linear."""
     return [
-        *(window(floats(17), distinct(17), **place, select_prim=select_prim) for place in PLACES[:5]),
-        *(window(floats(5, 6), distinct(5, 6), **place, select_prim=select_prim) for place in WIDE),
+        *(window(floats(17), distinct(17), **window_of, select_prim=select_prim) for window_of in NARROW[:5]),
+        *(window(floats(5, 6), distinct(5, 6), **window_of, select_prim=select_prim) for window_of in WIDE),
         window(floats(80), distinct(80), sizes=(70,), pads=((40, 0),), select_prim=select_prim),
     ]
 
 
 def scattered(select_prim):
-    """The samples of `chosen`, with an entry for each window in the first operand."""
+    """The samples of `chosen`, with an element for each window in the first operand."""
     found = []
     for sample in chosen(select_prim):
         windows = select_and_gather_add_p.reference(sample.operands, **sample.params)[0]

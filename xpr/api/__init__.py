@@ -1,1 +1,1 @@
-"""What users call: jit, grad, vmap, make_jaxpr and their kin."""
+"""What users call: jit, grad, vmap, make_jaxpr and related functions."""

@@ -17,30 +17,30 @@ __all__ = ["DidntWant", "DontWant", "GradRef", "GradValue", "NotNeeded"]
 
 @dataclass(frozen=True, slots=True)
 class GradValue:
-    """In the place of an argument of `f_vjp.with_refs`: its cotangent is to be returned."""
+    """In place of an argument of `f_vjp.with_refs`: its cotangent is to be returned."""
 
 
 @dataclass(frozen=True, slots=True)
 class DontWant:
-    """In the place of an argument of `f_vjp.with_refs`: its cotangent is not needed."""
+    """In place of an argument of `f_vjp.with_refs`: its cotangent is not needed."""
 
 
 @register_dataclass
 @dataclass(frozen=True, slots=True)
 class GradRef:
-    """In the place of a cotangent that was added to a ref."""
+    """In place of a cotangent that was added to a ref."""
 
 
 @register_dataclass
 @dataclass(frozen=True, slots=True)
 class DidntWant:
-    """In the place of a cotangent that was not needed."""
+    """In place of a cotangent that was not needed."""
 
 
 @register_dataclass
 @dataclass(frozen=True, slots=True)
 class NotNeeded:
-    """In the place of an argument in `f_vjp.args_res`: no cotangent depends on its value."""
+    """In place of an argument in `f_vjp.args_res`: no cotangent depends on its value."""
 
 
 class VJP:

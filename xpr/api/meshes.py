@@ -127,7 +127,7 @@ def _part(value: Any, index: tuple[slice, ...], shard_shape: tuple[int, ...], dt
         raise UnexpectedTracerError(
             "jax.make_array_from_callback cannot be called within a traced context, with traced parts: that at "
             f"{index} is of type {value.aval.str_short()}, and on no device. Call it outside of transformed functions, "
-            "or cut a traced array by device_put or lax.with_sharding_constraint."
+            "or shard a traced array by device_put or lax.with_sharding_constraint."
         )
     part = array(value, None if dtype is None else requested_dtype(dtype))
     if part.aval.shape != shard_shape:
@@ -268,8 +268,8 @@ def _from_local_data(sharding: Any, local_data: Any, global_shape: Sequence[int 
     if any(n not in sizes for n, *sizes in zip(shape, expected, whole)):
         raise ValueError(
             f"make_array_from_process_local_data: local_data has shape {shape}, and of an array of shape {whole}, "
-            f"cut by {sharding.spec!r} over {sharding.mesh.text}, the devices of this process hold {expected}. Give "
-            "that, or the whole along an axis."
+            f"sharded by {sharding.spec!r} over {sharding.mesh.text}, the devices of this process hold {expected}. "
+            "Give that, or the whole along an axis."
         )
 
     def part_at(numbers: Sequence[int]) -> np.ndarray:

@@ -102,8 +102,8 @@ def shard_map(
 
     Raises:
       TypeError: `mesh` is not a mesh.
-      ValueError: an axis can't be cut into equal parts, a spec names no such axis, a result may vary where it must not,
-        or the sharding of an argument is not known; the message names the argument or the result, and the spec.
+      ValueError: an axis can't be split into equal shards, a spec names no such axis, a result may vary where it must
+        not, or the sharding of an argument is not known; the message names the argument or the result, and the spec.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr import lax
@@ -267,8 +267,8 @@ def _check_arguments(
         raise ValueError(
             f"shard_map applied to the function {getattr(fun, '__name__', 'f')!r}: {name} has type "
             f"{aval.str_short()}, which has rank {aval.ndim}, and its spec is {spec!r}, which has length {len(spec)}. "
-            "A spec has an element for each axis at most; consider using an in_specs entry of `P()`, which cuts "
-            "nothing."
+            "A spec has an element for each axis at most; consider using an in_specs entry of `P()`, which "
+            "partitions no axis."
         )
 
 
@@ -279,8 +279,8 @@ def smap(
 
     Args:
       f: a function of pytrees of arrays, with the shapes of the parts; without it `smap` is a decorator.
-      in_axes: the axis of arguments that is cut: an integer, None for none, or a pytree prefix of the tuple of
-        arguments of those. By default arguments are cut as their types say, along an Explicit axis.
+      in_axes: the axis of arguments that is sharded: an integer, None for none, or a pytree prefix of the tuple of
+        arguments of those. By default arguments are sharded as their types say, along an Explicit axis.
       out_axes: the axis along which the parts of results are joined, a pytree prefix of the result; None where they are
         the same on all devices.
       axis_name: the name of an axis of the mesh.
@@ -390,7 +390,7 @@ def _current_specs(
             why = f"has the sharding {sharding}" if is_known else "is traced, so that its sharding is not known"
             raise ValueError(
                 f"shard_map: in_specs was left out, and argument {argument_names(fun, args, {})[i]} of "
-                f"{describe_function(fun)} {why}. Say how arguments are to be cut over {manual.mesh.text}: "
+                f"{describe_function(fun)} {why}. Say how arguments are to be sharded over {manual.mesh.text}: "
                 "shard_map(..., in_specs=...), with a PartitionSpec for each."
             )
         entries = [tuple([name for name in axes_of(entry) if name in manual.axes]) or None for entry in sharding.spec]
@@ -458,19 +458,19 @@ def _flat_specs(
         flat = [PartitionSpec() if spec is None else spec for spec in flat]
     for spec in flat:
         if not isinstance(spec, PartitionSpec):
-            raise TypeError(f"{what} holds {spec!r}, which is no PartitionSpec; P() cuts nothing.")
+            raise TypeError(f"{what} holds {spec!r}, which is no PartitionSpec; P() partitions no axis.")
         names = [axis for entry in spec for axis in axes_of(entry)]
         for axis in (*names, *spec.unreduced, *spec.reduced):
             if axis not in manual.axes:
                 raise ValueError(
-                    f"{what} has {spec!r}: {name} refers to {axis!r}, which is none of the axes {manual.axes} along "
-                    f"which the function tells devices apart, of {manual.mesh.text}."
+                    f"{what} has {spec!r}: {name} refers to {axis!r}, which is none of the axes {manual.axes} over "
+                    f"which the function is manual, of {manual.mesh.text}."
                 )
         if spec.unreduced or spec.reduced:
             _check_sums(what, name, spec, manual)
             check_spec(manual.mesh, spec)
         if len(set(names)) != len(names):
-            raise ValueError(f"{what} has {spec!r}, which names an axis twice: one can cut one axis of an array only.")
+            raise ValueError(f"{what} has {spec!r}, which names an axis twice: each partitions one axis of an array.")
     return list(flat)
 
 
@@ -494,12 +494,12 @@ def _is_spec(x: Any) -> bool:
 
 
 def _refuse_partitioned_constants(fun: Callable[..., Any], closed: ClosedJaxpr) -> None:
-    """Raises NotImplementedError where the function closes over what is partitioned over Explicit axes."""
-    cut = [v.aval.str_short() for v in closed.jaxpr.constvars if v.aval.explicit is not None]
-    if cut:
+    """Raises NotImplementedError where the function closes over what is types over Explicit axes."""
+    types = [v.aval.str_short() for v in closed.jaxpr.constvars if v.aval.explicit is not None]
+    if types:
         raise NotImplementedError(
-            f"shard_map: {describe_function(fun)} closes over {', '.join(cut)}, of which it would see whole arrays and "
-            "not parts. Pass them as arguments."
+            f"shard_map: {describe_function(fun)} closes over {', '.join(types)}, of which it would see whole arrays "
+            "and not shards. Pass them as arguments."
         )
 
 
@@ -513,7 +513,7 @@ def _check_divergence(fun: Callable[..., Any], closed: ClosedJaxpr, argument_axe
         f"shard_map: in {describe_function(fun)} a {eqn.primitive} communicates along {name!r}, and what it does may "
         f"differ between the devices along {name!r}, of which some would then wait for others forever.\n"
         f"  {eqn.primitive} at {summarize(eqn.source)}: {text_of(eqn.source)}\n"
-        f"Decide by a value that they have in common (lax.pmax, lax.psum, lax.all_gather of it); or say "
+        f"Decide by a value that is replicated over them (lax.pmax, lax.psum, lax.all_gather of it); or say "
         "check_vma=False, if it is the same for reasons that can't be seen."
     )
 

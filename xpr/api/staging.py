@@ -65,7 +65,7 @@ class ShapeDtypeStruct:
         spec = getattr(self._unplaced, "spec", self._unplaced)
         if isinstance(spec, PartitionSpec) and len(spec) > len(shape):
             raise ValueError(
-                f"ShapeDtypeStruct: an array of shape {tuple(shape)} has {len(shape)} axes, and can't be cut by "
+                f"ShapeDtypeStruct: an array of shape {tuple(shape)} has {len(shape)} axes, and can't be sharded by "
                 f"{spec!r}, which has {len(spec)} elements."
             )
         known = sharding if settings.mesh is None else self.sharding

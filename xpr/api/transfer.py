@@ -50,9 +50,9 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
 
     Raises:
       TypeError: a leaf is neither an array nor a number, or `device` is not a device.
-      ValueError: `donate` and `may_alias` are both True; an axis can't be cut into equal parts; the device is another
-        process's; processes pass different values; or a device is named inside of a `shard_map` that runs at once. The
-        message names the array.
+      ValueError: `donate` and `may_alias` are both True; an axis can't be split into equal shards; the device is
+        another process's; processes pass different values; or a device is named inside of a `shard_map` that runs at
+        once. The message names the array.
 
     >>> import numpy as np, xpr
     >>> xpr.device_put({"w": np.ones(2, np.float32)}, xpr.devices()[0])
@@ -82,7 +82,7 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
 
 def _put_all(x: Any, leaves: Sequence[Any], targets: Sequence[Device | Sharding | None]) -> list[Any]:
     if any(isinstance(d, NamedSharding) for d in targets):
-        _check_cuts(x, targets)
+        _check_shardings(x, targets)
     group = processes.group()
     if group is not None:
         _check_same(group, x, targets)
@@ -123,7 +123,7 @@ def _is_device_or_sharding(x: Any) -> bool:
     return isinstance(x, known) or (hasattr(x, "platform") and hasattr(x, "client"))
 
 
-def _check_cuts(x: Any, targets: Sequence[Any]) -> None:
+def _check_shardings(x: Any, targets: Sequence[Any]) -> None:
     for (path, leaf), sharding in zip(tree.leaves_with_path(x), targets):
         if isinstance(sharding, NamedSharding):
             sharding.check(np.shape(leaf), "device_put", f"x{tree.keystr(path)}")

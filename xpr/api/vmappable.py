@@ -2,7 +2,7 @@
 
 `to_elt(cont, get_index, value, spec)` makes one row of a value, by `cont(array, axis)` for each array in it;
 `from_elt(cont, size, row, spec)` puts rows together, by `cont(size, row of an array, axis)`. `vmap` itself maps arrays:
-each function is called once to find them with their axes, and once to put what is made of them in their places.
+each function is called once to find them with their axes, and once to put what is made of them in their positions.
 """
 
 from __future__ import annotations
@@ -64,13 +64,13 @@ def vmap_with_handlers(
 
     mapped = iter(vmap(on_rows, tuple(dims), 0, **options)(*arrays))
 
-    def placed(_: Any, axis: Any) -> Any:
+    def put(_: Any, axis: Any) -> Any:
         x = next(mapped)
         return index_in_dim(x, 0, 0, keepdims=False) if axis is None else move_axis(x, 0, axis % aval_of(x).ndim)
 
     sizes = [aval_of(x).shape[axis] for x, axis in zip(arrays, dims) if axis is not None]
     specs = tree.flatten_prefix(out_axes, out_tree, "vmap out_axes")
-    return tree.unflatten(out_tree, _put_together(outs, specs, next(iter(sizes), options.get("axis_size")), placed))
+    return tree.unflatten(out_tree, _put_together(outs, specs, next(iter(sizes), options.get("axis_size")), put))
 
 
 def _arrays(leaves: Any, axes: Any) -> tuple[list[Any], list[Any]]:
@@ -93,18 +93,18 @@ def _arrays(leaves: Any, axes: Any) -> tuple[list[Any], list[Any]]:
 
 
 def _with_rows(leaves: Any, axes: Any, rows: Any) -> list[Any]:
-    """The leaves with rows in the places of their arrays."""
+    """The leaves with rows in place of their arrays."""
     return [
         handlers[type(leaf)].to_elt(lambda *_: next(rows), None, leaf, axis) if is_vmappable(leaf) else next(rows)
         for leaf, axis in zip(leaves, axes)
     ]
 
 
-def _put_together(outs: Any, axes: Any, size: Any, place: Callable[[Any, Any], Any]) -> list[Any]:
-    """The results with `place(row, axis)` in the places of their arrays."""
+def _put_together(outs: Any, axes: Any, size: Any, put: Callable[[Any, Any], Any]) -> list[Any]:
+    """The results with `put(row, axis)` in place of their arrays."""
     return [
-        handlers[type(out)].from_elt(lambda _, row, axis: place(row, axis), size, out, axis)
+        handlers[type(out)].from_elt(lambda _, row, axis: put(row, axis), size, out, axis)
         if is_vmappable(out)
-        else place(out, axis)
+        else put(out, axis)
         for out, axis in zip(outs, axes)
     ]

@@ -53,25 +53,25 @@ def _align(out: bytearray, size: int) -> None:
 
 def _write_table(out: bytearray, schema: Table, table: dict[str, Any]) -> int:
     """Appends a vtable, its table, and what that refers to; returns the position of the table."""
-    places: dict[str, int] = {}
+    offsets: dict[str, int] = {}
     size = 4
     for name in schema:
         if table.get(name) is not None:
             width = _width(schema[name])
             size += -size % width
-            places[name] = size
+            offsets[name] = size
             size += width
-    entries = [places.get(name, 0) for name in schema]
+    entries = [offsets.get(name, 0) for name in schema]
     header = struct.pack(f"<HH{len(entries)}H", 4 + 2 * len(entries), size, *entries)
     out.extend(bytes(-(len(out) + len(header)) % 4))
     start = len(out) + len(header)
     out.extend(header)
     out.extend(struct.pack("<i", len(header)) + bytes(size - 4))
-    for name, place in places.items():
+    for name, offset in offsets.items():
         if schema[name] in SCALARS:
-            struct.pack_into(f"<{SCALARS[schema[name]]}", out, start + place, table[name])
+            struct.pack_into(f"<{SCALARS[schema[name]]}", out, start + offset, table[name])
         else:
-            _put_offset(out, start + place, _write(out, schema[name], table[name]))
+            _put_offset(out, start + offset, _write(out, schema[name], table[name]))
     return start
 
 
@@ -133,11 +133,11 @@ def _read_table(data: bytes, schema: Table, start: int, depth: int) -> dict[str,
     if vtable < 0:
         raise IndexError("a vtable before the start")
     count = struct.unpack_from("<H", data, vtable)[0] // 2 - 2
-    places = struct.unpack_from(f"<{max(count, 0)}H", data, vtable + 4)
+    offsets = struct.unpack_from(f"<{max(count, 0)}H", data, vtable + 4)
     found: dict[str, Any] = {}
-    for name, place in zip(schema, places):
-        if place:
-            found[name] = _read(data, schema[name], start + place, depth)
+    for name, offset in zip(schema, offsets):
+        if offset:
+            found[name] = _read(data, schema[name], start + offset, depth)
     return found
 
 

@@ -196,7 +196,7 @@ class Array(metaclass=_OfArrays):
 
     @property
     def device_of_parts(self) -> Any:
-        """The device, or the sharding, that parts of an array are put by, made on the host; None of one that is cut."""
+        """The device, or the sharding, that parts of an array are put by, made on the host; None if it is sharded."""
         device = self._device
         if type(device) is not NamedSharding:
             return device
@@ -406,7 +406,7 @@ def result(aval: ShapedArray, buffer: Any, device: Any) -> Any:
 def placement_like(x: Any, same_shape: bool) -> Any:
     """The device or sharding of an array that was put somewhere, for one that is made like it; None for anything else.
 
-    So is that of a type with a sharding. An array of another shape can't be cut as that one is.
+    So is that of a type with a sharding. An array of another shape can't be sharded as that one is.
     """
     if type(x) is Array:
         device = x._device

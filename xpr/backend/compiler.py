@@ -260,7 +260,7 @@ def compile_partitioned(
 
 
 def _over(mesh: Mesh, options: Any) -> Any:
-    """The options for a program that XLA cuts into one part for each device."""
+    """The options for a program that XLA partitions over devices."""
     ids = np.array([[device.id for device in mesh.flat]], np.int32)
     build = options.executable_build_options
     options.device_assignment = build.device_assignment = runtime._jax.DeviceAssignment.create(ids)
@@ -272,17 +272,17 @@ def _over(mesh: Mesh, options: Any) -> Any:
 def _as_arguments(
     chosen: Sequence[NamedSharding], ranks: Sequence[int], arguments: Sequence[NamedSharding], in_ranks: Sequence[int]
 ) -> list[NamedSharding]:
-    """Shardings of results as the compiler chose them, by the specs of the first arguments that are cut alike.
+    """Shardings of results as the compiler chose them, by the specs of the first arguments that are sharded alike.
 
     Those name axes of size 1, of which the compiler knows nothing, and have the elements None that the user wrote.
     """
     known: dict[Any, NamedSharding] = {}
     for sharding, rank in zip(arguments, in_ranks):
-        known.setdefault(_cut(sharding, rank), sharding)
-    return [known.get(_cut(sharding, rank), sharding) for sharding, rank in zip(chosen, ranks)]
+        known.setdefault(_partitioned_axes(sharding, rank), sharding)
+    return [known.get(_partitioned_axes(sharding, rank), sharding) for sharding, rank in zip(chosen, ranks)]
 
 
-def _cut(sharding: NamedSharding, rank: int) -> Any:
+def _partitioned_axes(sharding: NamedSharding, rank: int) -> Any:
     """What a sharding says of arrays with `rank` axes, without axes of size 1."""
     spec, sizes = sharding.spec, sharding.mesh.shape
     parts = [tuple([name for name in axes_of(part) if sizes[name] > 1]) for part in spec]
@@ -295,7 +295,7 @@ def _chosen(
     if None not in requested:
         return list(requested)  # type: ignore[arg-type]  # none is None
     protos = protos_of()
-    if protos is None or len(protos) != len(requested):  # a single device, on which nothing is cut
+    if protos is None or len(protos) != len(requested):  # a single device, on which nothing is partitioned
         return [NamedSharding(mesh) if sharding is None else sharding for sharding in requested]
     return [
         sharding_from_proto(proto, mesh, rank) if sharding is None else sharding

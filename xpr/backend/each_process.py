@@ -18,7 +18,7 @@ def on_this_process(mesh: MeshOfProcesses, sharding: NamedSharding) -> NamedShar
     """The sharding over this process's devices of what is sharded so over those of each process."""
     if sharding.mesh is mesh:
         return sharding.update(mesh=mesh.line.local_mesh)
-    return sharding.update(mesh=sharding.mesh.local_mesh)  # the compiler cuts by factors of the axes
+    return sharding.update(mesh=sharding.mesh.local_mesh)  # the compiler partitions by factors of the axes
 
 
 def on_each_process(mesh: MeshOfProcesses, shardings: Shardings) -> list[NamedSharding | None]:

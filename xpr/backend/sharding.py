@@ -123,7 +123,7 @@ class Sharding:
         """The shape of the shards of an array.
 
         Raises:
-          ValueError: the shape can't be cut into equal parts.
+          ValueError: the shape can't be split into equal shards.
         """
         return tuple(global_shape)
 
@@ -206,7 +206,7 @@ def _memory_text(sharding: Sharding) -> str:
 
 
 class NamedSharding(Sharding):
-    """An array cut along the axes of a mesh as a spec says.
+    """An array sharded along the axes of a mesh as a spec says.
 
     Args:
       mesh: a `Mesh`; or an `AbstractMesh`, in a program that is not to run.
@@ -255,8 +255,8 @@ class NamedSharding(Sharding):
         return tuple(counts[:ndim]) + (1,) * (ndim - len(counts))
 
     def check(self, shape: Sequence[int], function: str, what: str) -> None:
-        """Raises ValueError where an array of that shape can't be cut so; `what` and `function` are for the message."""
-        message = f"{function}: {what} of shape {tuple(shape)} can't be cut by {self.spec!r} over {self.mesh.text}"
+        """Raises ValueError where an array of that shape can't be sharded so; the message names `what`, `function`."""
+        message = f"{function}: {what} of shape {tuple(shape)} can't be sharded by {self.spec!r} over {self.mesh.text}"
         if len(self.spec) > len(shape):
             of_scalars = " For scalars the PartitionSpec should be P()." * (not shape)
             raise ValueError(
@@ -291,7 +291,7 @@ class NamedSharding(Sharding):
         return self.update(spec=spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec))
 
     def check_compatible_aval(self, aval_shape: Sequence[int]) -> None:
-        """Raises ValueError where an array of that shape can't be cut so."""
+        """Raises ValueError where an array of that shape can't be sharded so."""
         self.check(aval_shape, "check_compatible_aval", "an array")
 
     def shard_shape(self, global_shape: Sequence[int]) -> tuple[int, ...]:
@@ -514,7 +514,7 @@ ShapedArray.sharding = property(_of_type)  # type: ignore[attr-defined]
 def as_type_says(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
     """The sharding that a compiled program reports of a result, with those axes of size 1 that its type names.
 
-    Over Explicit axes it has an element for each axis of the array, if it is cut as its type says and no further.
+    Over Explicit axes it has an element for each axis of the array, if it is sharded as its type says and no further.
     """
     mesh, explicit = sharding.mesh, aval.explicit
     parts = [*sharding.spec, *[None] * (aval.ndim - len(sharding.spec))]

@@ -28,7 +28,7 @@ from xpr.errors import NotAddressableError, XprError
 
 
 def put_shards(host: np.ndarray, aval: ShapedArray, sharding: NamedSharding) -> Buffer:
-    """The values of `host`, which must then never change, cut and put on the devices of this process."""
+    """The values of `host`, which must then never change, split and put on the devices of this process."""
     if aval.dtype == dtypes.float0:
         host = np.zeros(aval.shape, bool)
     aval = aval.physical
@@ -117,7 +117,7 @@ def _local_part_numbers(aval: ShapedArray, sharding: NamedSharding) -> list[tupl
 def _not_addressable_message(aval: ShapedArray, sharding: NamedSharding) -> str:
     ranks = processes.names(sharding.mesh.process_indices)
     return (
-        f"The value of this array of type {aval.str_short()} is not all here: it is cut by {sharding.spec!r} over "
+        f"The value of this array of type {aval.str_short()} is not all here: it is sharded by {sharding.spec!r} over "
         f"{sharding.mesh.text}, on devices of {ranks}. addressable_shards has what is on devices of this "
         "process; multihost_utils.process_allgather(x, tiled=True) gives every process the whole, where all call it; "
         "and so does a jitted function with out_shardings=NamedSharding(mesh, P())."

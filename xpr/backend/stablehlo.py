@@ -245,7 +245,7 @@ class Module:
         return next((each for each in known if each.shape_tuple == mesh.shape_tuple), mesh)
 
     def sharding(self, mesh: Any, spec: Sequence[Any], ndim: int, is_open: bool = False) -> str:
-        """`<@mesh, [{"x"}, {}]>`; what is open may be cut further, along axes that are not Explicit.
+        """`<@mesh, [{"x"}, {}]>`; what is open may be partitioned further, along axes that are not Explicit.
 
         What is unreduced is not open: Shardy would sum it over further axes, too.
         """
@@ -631,7 +631,7 @@ class Builder:
     ) -> Value:
         """The elements of `x` from `starts` to before `limits`, every `strides`-th one along each axis.
 
-        Of a single element the stride does not matter, but XLA can't cut an axis for several devices that has one.
+        Of a single element the stride does not matter, but XLA can't partition an axis that has one.
         """
         steps = [1] * x.aval.ndim if strides is None else list(strides)
         if x.aval.is_symbolic or any(map(is_symbolic_dim, (*starts, *limits))):
@@ -678,23 +678,23 @@ class Builder:
     def pad(self, x: Value, value: Value, low: Sequence[int], high: Sequence[int], interior: Sequence[int]) -> Value:
         """`x` with a scalar around and between its elements; negative `low` or `high` remove elements.
 
-        XLA can't cut an axis for several devices that loses elements and has others put in between: the process ends.
+        XLA can't partition an axis that loses elements and has others put in between: the process ends.
         """
         numbers = zip(x.aval.shape, low, high, interior)
         shape = tuple([n + max_dim(n - 1, 0) * between + lo + hi for n, lo, hi, between in numbers])
         if any(map(is_symbolic_dim, (*low, *high, *interior))):
             vectors = list(map(self.shape, (low, high, interior)))
             return self.op("stablehlo.dynamic_pad", [x, value, *vectors], x.aval.update(shape=shape))
-        never_cut = [axis for axis, between in enumerate(interior) if between and min(low[axis], high[axis]) < 0]
+        kept_whole = [axis for axis, between in enumerate(interior) if between and min(low[axis], high[axis]) < 0]
         properties = (
             f"edge_padding_low = {int_array(low)}, edge_padding_high = {int_array(high)}, "
             f"interior_padding = {int_array(interior)}"
         )
-        operands = [self.whole(x, never_cut), value]
-        return self.whole(self.op("stablehlo.pad", operands, x.aval.update(shape=shape), properties), never_cut)
+        operands = [self.whole(x, kept_whole), value]
+        return self.whole(self.op("stablehlo.pad", operands, x.aval.update(shape=shape), properties), kept_whole)
 
     def whole(self, x: Value, axes: Sequence[int]) -> Value:
-        """`x`, which the compiler does not cut over several devices along these axes."""
+        """`x`, which the compiler does not partition along these axes."""
         mesh, free = self.module.mesh, PartitionSpec.UNCONSTRAINED
         if not self.may_be_partitioned or not axes or mesh is None:
             return x

@@ -29,16 +29,16 @@ def ordered(jaxpr: Jaxpr) -> Jaxpr:
     """A jaxpr with its cheap equations where they are read, or where they can first be computed."""
     eqns = jaxpr.eqns
     producers = {v: index for index, eqn in enumerate(eqns) for v in eqn.outvars}
-    makers = [[producers[v] for v in eqn.invars if v in producers] for eqn in eqns]
-    moves, positions = _down(eqns, makers, producers)
+    operands_from = [[producers[v] for v in eqn.invars if v in producers] for eqn in eqns]
+    moves, positions = _down(eqns, operands_from, producers)
     for index, move in enumerate(moves):
         if move is _Move.UP:
-            positions[index] = max((positions[maker] for maker in makers[index]), default=-1)
+            positions[index] = max((positions[producer] for producer in operands_from[index]), default=-1)
     return jaxpr.replace(eqns=[eqns[i] for i in sorted(range(len(eqns)), key=lambda i: (positions[i], moves[i], i))])
 
 
 def _down(
-    eqns: Sequence[JaxprEqn], makers: Sequence[Sequence[int]], producers: dict[Any, int]
+    eqns: Sequence[JaxprEqn], operands_from: Sequence[Sequence[int]], producers: dict[Any, int]
 ) -> tuple[list[_Move], list[int]]:
     """How each equation moves, and the new position of those that move down; the others keep theirs."""
     moves, positions = [_Move.NONE] * len(eqns), list(range(len(eqns)))
@@ -52,9 +52,9 @@ def _down(
             read = [nbytes(v) for v in eqn.invars if v in producers]
             if sum(map(nbytes, eqn.outvars)) >= max(read, default=0):  # storing its operands takes no more memory
                 moves[index], positions[index] = _Move.DOWN, first
-        for maker in makers[index]:
-            known = first_reader[maker]
-            first_reader[maker] = positions[index] if known is None else min(known, positions[index])
+        for producer in operands_from[index]:
+            known = first_reader[producer]
+            first_reader[producer] = positions[index] if known is None else min(known, positions[index])
     return moves, positions
 
 

@@ -1,7 +1,7 @@
 """evaluate over the devices of a mesh: arrays -> arrays, the bottom interpreter of a thread inside of `set_mesh(mesh)`.
 
-New arrays, and results of operands that are on no device by name, are replicated over the mesh or cut as types say. An
-operation whose operands were put somewhere is done there, as without a mesh.
+New arrays, and results of operands that are on no device by name, are replicated or sharded over the mesh as types say.
+An operation whose operands were put somewhere is done there, as without a mesh.
 """
 
 from __future__ import annotations

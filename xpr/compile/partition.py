@@ -34,7 +34,7 @@ from xpr.transforms.flat import as_array
 
 
 def mesh_of(jaxpr: Jaxpr) -> Mesh | None:
-    """The first mesh that an operation of a jaxpr names, remembered with it; None where it runs on one device.
+    """The first mesh that an operation of a jaxpr names, cached with it; None where it runs on one device.
 
     One of several processes, which each compute by themselves, comes before others.
     """

@@ -12,7 +12,7 @@ from xpr.backend import compiler
 from xpr.backend.sequence import Run, SequenceExecutable
 from xpr.backend.stablehlo import Module
 from xpr.compile.lower import lower_jaxpr
-from xpr.compile.segments import Segment, cut_into_segments
+from xpr.compile.segments import Segment, split_into_segments
 from xpr.config import same_settings, settings_of_thread
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Atom, Jaxpr, Literal, Var
@@ -20,7 +20,7 @@ from xpr.passes.physical import physical
 
 
 class SegmentedProgram:
-    """A program that is cut into segments, lowered.
+    """A program that is split into segments, lowered.
 
     Attributes:
       jaxpr: the whole; random keys are words in it, and in its segments.
@@ -129,6 +129,6 @@ def lower_segmented(jaxpr: Jaxpr, donated: Sequence[int], device: Any) -> Segmen
     if device.platform != "cpu":
         return None
     on_words = physical(jaxpr)
-    segments = cut_into_segments(on_words)
+    segments = split_into_segments(on_words)
     program = segments and SegmentedProgram(on_words, jaxpr.out_avals, *segments, donated, device)
     return program if program and not any(module.callbacks for module in program.modules.values()) else None

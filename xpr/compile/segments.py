@@ -1,11 +1,11 @@
-"""segments : jaxpr -> [Segment]. Cuts a program that repeats itself into segments; equal ones are compiled once.
+"""segments : jaxpr -> [Segment]. Splits a program that repeats itself into segments; equal ones are compiled once.
 
 XLA compiles the 48th layer of a network as if it had not seen the 47 before, which are the same equations on other
-variables. Cut between layers a program is a list of segments, and structurally equal segments share a program: the
+variables. Split between layers a program is a list of segments, and structurally equal segments share a program: the
 gradient of 48 layers is a handful of programs of a few layers each, which run many times.
 
     order         first equations move so that each layer's are together (order.py)
-    cuts          into the periods of a repetition (repeats.py), where least memory is live
+    boundaries    those of the periods of a repetition (repeats.py), where least memory is live
     live-outs     values that are in memory anyway, or expensive; others are recomputed, as XLA does when it fuses
     last segment  often the first layer's gradient, without some equations of the others; it runs those for nothing
 
@@ -45,11 +45,11 @@ _RECOMPUTABLE = ("view", "cheap", "vectorized")  # fusion classes that are no sl
 
 
 class Thresholds(NamedTuple):
-    """Which programs are cut into segments, and how large the segments are.
+    """Which programs are split into segments, and how large the segments are.
 
     Attributes:
       repeats: the fewest segments that share a program.
-      equations: the fewest equations of a program that is cut.
+      equations: the fewest equations of a program that is split.
       shorter: how many times as many equations as are compiled a program has, at least.
       work: the fewest nanoseconds that a segment takes.
       live_out: the nanoseconds that each array takes which a later segment reads.
@@ -85,7 +85,7 @@ class Segment(NamedTuple):
     results: list[Var]
 
 
-def cut_into_segments(jaxpr: Jaxpr) -> tuple[list[Segment], list[Atom]] | None:
+def split_into_segments(jaxpr: Jaxpr) -> tuple[list[Segment], list[Atom]] | None:
     """The segments of a program that repeats itself, and the variables of its results; None for other programs."""
     if any(map(has_effect, jaxpr.eqns)):
         return None
@@ -199,7 +199,7 @@ class _RepeatedSegments(NamedTuple):
 
 
 def _find_repeated(jaxpr: Jaxpr) -> list[_RepeatedSegments]:
-    """Where to cut: repeated segments that have enough work each."""
+    """The repeated segments that have enough work each, which are what a program is split into."""
     work = np.cumsum([0, *map(_nanoseconds, jaxpr.eqns)])
     alive = _bytes_alive(jaxpr)
     repeated: list[_RepeatedSegments] = []
@@ -265,7 +265,7 @@ class _Body(NamedTuple):
 
 
 class _Segmentation:
-    """A program that is being cut into segments, which are ranges of its equations.
+    """A program that is being split into segments, which are ranges of its equations.
 
     Attributes:
       producers: of a variable, the index of its equation.

@@ -77,7 +77,7 @@ def _body(jaxpr: Jaxpr) -> Callable[[Builder, list[Value]], list[Value]]:
         old = args[0]
         if not old.aval.ndim:
             return lower_eqns(inner, jaxpr, [old])
-        region = inner.region(jaxpr.in_avals, lambda b, entries: lower_eqns(b, jaxpr, entries))
+        region = inner.region(jaxpr.in_avals, lambda b, elements: lower_eqns(b, jaxpr, elements))
         axes = f"dimensions = array<i64: {', '.join(map(str, range(old.aval.ndim)))}>"
         return [inner.op("stablehlo.map", [old], old.aval, axes, [region])]
 
@@ -108,8 +108,8 @@ def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
 
 
 _NOT_DIFFERENTIABLE = (
-    "How often the function is applied to an entry is only known at run time. Say unique_indices=True where no place "
-    "is named twice: then it can be differentiated."
+    "How often the function is applied to an element is only known at run time. Say unique_indices=True where no index "
+    "occurs twice: then it can be differentiated."
 )
 
 
@@ -144,8 +144,8 @@ def _staged_for(func: Callable[[Any], Any], dtype: np.dtype) -> Jaxpr:
         closed = stage(lambda x: [convert_element_type(func(x), dtype)], [ShapedArray((), dtype)])
         if closed.consts:
             raise TypeError(
-                "scatter_apply: where places may be named twice, the function can use no arrays from outside "
-                f"({types_of(closed.consts)}). Say unique_indices=True where they aren't."
+                "scatter_apply: where an index may occur twice, the function can use no arrays from outside "
+                f"({types_of(closed.consts)}). Say unique_indices=True where none does."
             )
         cached[dtype] = closed.jaxpr
     return cached[dtype]
@@ -179,8 +179,8 @@ def scatter_apply(
       An array of the shape and dtype of `operand`.
 
     >>> from xpr import lax, numpy as jnp
-    >>> entries = lax.ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
-    >>> lax.scatter_apply(jnp.ones(3), jnp.array([[0], [0], [2]]), lambda x: 2 * x, entries, update_shape=(3,))
+    >>> numbers = lax.ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    >>> lax.scatter_apply(jnp.ones(3), jnp.array([[0], [0], [2]]), lambda x: 2 * x, numbers, update_shape=(3,))
     Array([4., 1., 2.], dtype=float32)
     """
     numbers, shape = windows.tupled(dimension_numbers), tuple(update_shape)

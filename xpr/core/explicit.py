@@ -91,7 +91,7 @@ class ExplicitSharding:
         return self if self.parts is None else self.with_parts([*self.parts[:axis], *self.parts[axis + 1 :]])
 
     def check(self, shape: Sequence[Any]) -> None:
-        """Raises ShardingTypeError where an array of that shape can't be cut into equal shards."""
+        """Raises ShardingTypeError where an array of that shape can't be split into equal shards."""
         for axis, (n, part) in enumerate(zip(shape, self.parts or ())):
             count = math.prod([self.mesh.shape[name] for name in axes_of(part)])
             if type(n) is int and n % count:

@@ -1,7 +1,7 @@
 """Views of refs, `ref.at[index]` and `ref.reshape(sizes)`: pytree nodes of a ref and the arrays of the index.
 
-So a view is an argument wherever a ref is. Integers and slices are part of the structure of a view. What would be cut
-into rows or parts is the whole ref, before the index is applied, which is refused.
+So a view is an argument wherever a ref is. Integers and slices are part of the structure of a view. What would be split
+into rows or shards is the whole ref, before the index is applied, which is refused.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def refuse_split_views(what: str, arguments: Any, is_split: Sequence[bool]) -> N
         count = len(tree.leaves(x)) if _is_view(x) else 1
         if _is_view(x) and any(is_split[position : position + count]):
             raise ArgumentError(
-                f"{what}: a view of a Ref, {x.step}, is an argument, and views can't be cut into rows or "
-                "parts. Pass the Ref, and take the view inside of the function."
+                f"{what}: a view of a Ref, {x.step}, is an argument, and views can't be split into rows or "
+                "shards. Pass the Ref, and take the view inside of the function."
             )
         position += count

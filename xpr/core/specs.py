@@ -242,7 +242,7 @@ def check_spec(mesh: AbstractMesh, spec: Sequence[Any]) -> None:
     if unknown:
         raise ValueError(f"{spec!r} names {unknown[0]!r}, and the axes of the mesh are {mesh.text}.")
     if len(set(names)) != len(names):
-        raise ValueError(f"{spec!r} names an axis of the mesh twice: an axis can cut one axis of an array only.")
+        raise ValueError(f"{spec!r} names an axis of the mesh twice: an axis can partition one axis of an array only.")
     if PartitionSpec.UNCONSTRAINED in spec and AxisType.Auto not in mesh.axis_types:
         raise ValueError(
             f"{spec!r} cannot contain `P.UNCONSTRAINED`, which leaves an axis to the compiler: no axis of {mesh.text} "

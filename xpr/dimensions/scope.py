@@ -237,7 +237,7 @@ def symbolic_shape(
 
     Args:
       shape_spec: dimensions with commas between them: integers, variables, sums, products, powers (`a^2`),
-        `floordiv(a, 2)`, `mod(a, 2)`, `max(a, b)`, `min(a, b)`; `_` is the dimension of `like` at the same place,
+        `floordiv(a, 2)`, `mod(a, 2)`, `max(a, b)`, `min(a, b)`; `_` is the dimension of `like` at the same index,
         and `...` all further ones. None means `...`.
       constraints: what holds of the variables, as for `SymbolicScope`.
       scope: the scope of the variables; None for a new one with these constraints.

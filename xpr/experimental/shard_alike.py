@@ -1,4 +1,4 @@
-"""`jax.experimental.shard_alike`: arrays that are cut over devices in the same way."""
+"""`jax.experimental.shard_alike`: arrays that are sharded over devices in the same way."""
 
 from __future__ import annotations
 

@@ -40,21 +40,21 @@ def graph_of(tables: Tables, number: int) -> Graph:
     constants, arguments, results, first, count = tables.jaxprs[number]
     boxes: list[Box] = []
     arrows: list[Arrow] = []
-    maker: dict[int, int] = {}
+    producer: dict[int, int] = {}
 
     def read(operands: list[int], at: int) -> None:
-        arrows.extend([Arrow(maker[v], at, v) for v in dict.fromkeys(operands) if v >= 0])
+        arrows.extend([Arrow(producer[v], at, v) for v in dict.fromkeys(operands) if v >= 0])
 
     eqns = tables.eqns[first : first + count]
     needed = {v for eqn in eqns for v in eqn[1]} | set(results)
     for kind, group in (("const", constants), ("arg", arguments)):
         for index, v in enumerate(group):
             if v in needed:
-                maker[v] = len(boxes)
+                producer[v] = len(boxes)
                 boxes.append(Box(kind, index, tables.names[v]))
     for index, eqn in enumerate(eqns):
         read(eqn[1], len(boxes))
-        maker.update(dict.fromkeys(eqn[2], len(boxes)))
+        producer.update(dict.fromkeys(eqn[2], len(boxes)))
         boxes.append(Box("eqn", index, _title(tables, eqn), _inner_jaxprs(tables, eqn)))
     for index, v in enumerate(results):
         read([v], len(boxes))

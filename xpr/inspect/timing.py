@@ -220,13 +220,13 @@ class _Clock:
 
     def equation(self, eqn: JaxprEqn, operands: list[Any]) -> tuple[list[Any], _Measured]:
         """The results of an equation, and its time."""
-        places = [i for i, atom in enumerate(eqn.invars) if type(atom) is not Literal]
-        invars = [Var(eqn.invars[i].aval) for i in places]
+        indices = [i for i, atom in enumerate(eqn.invars) if type(atom) is not Literal]
+        invars = [Var(eqn.invars[i].aval) for i in indices]
         atoms = list(eqn.invars)
-        for i, v in zip(places, invars):
+        for i, v in zip(indices, invars):
             atoms[i] = v
         alone = Jaxpr([], invars, eqn.outvars, [eqn.replace(invars=atoms)])
-        values = [operands[i] for i in places]
+        values = [operands[i] for i in indices]
         seconds = self.remembered(eqn, alone, values)
         inner: list[tuple[_Measured, int | None]] = []
         if eqn.primitive.regions is not None and eqn.primitive.mesh is None and not effects(alone):

@@ -59,7 +59,7 @@ def regions_run(eqn: JaxprEqn) -> list[tuple[Region, int]]:
 
 
 def _total(jaxpr: Jaxpr) -> int:
-    """All operations of a jaxpr; remembered with it."""
+    """All operations of a jaxpr; cached with it."""
     if "operations" not in jaxpr.memo:
         jaxpr.memo["operations"] = sum([all_operations(eqn) for eqn in jaxpr.eqns])
     return jaxpr.memo["operations"]

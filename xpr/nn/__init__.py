@@ -1,4 +1,4 @@
-"""Functions for neural networks: activations, softmax and its kin, attention; initializers of weights."""
+"""Functions for neural networks: activations, softmax and related functions, attention; initializers of weights."""
 
 from xpr.nn import initializers as initializers
 from xpr.nn.activations import *

@@ -275,15 +275,15 @@ def variance_scaling(
     return init
 
 
-NORMAL_CUT_AT_TWO = 0.87962566103423978  # its standard deviation, for reals
-COMPLEX_NORMAL_CUT_AT_TWO = 0.95311164380491208  # the same for complex numbers, whose size is cut
+NORMAL_TRUNCATED_AT_TWO = 0.87962566103423978  # its standard deviation, for reals
+COMPLEX_NORMAL_TRUNCATED_AT_TWO = 0.95311164380491208  # the same for complex numbers, whose modulus is truncated
 
 
 def _draw_truncated_normal(key: Any, shape: tuple[int, ...], dtype: np.dtype, variance: Any) -> Any:
     if dtype in dtypes.COMPLEX:
-        deviation = np.sqrt(variance) / dtype.type(COMPLEX_NORMAL_CUT_AT_TWO)
+        deviation = np.sqrt(variance) / dtype.type(COMPLEX_NORMAL_TRUNCATED_AT_TWO)
         return arithmetic.multiply(_complex_truncated_normal(key, 2.0, shape, dtype), deviation)
-    deviation = np.sqrt(variance) / dtype.type(NORMAL_CUT_AT_TWO)
+    deviation = np.sqrt(variance) / dtype.type(NORMAL_TRUNCATED_AT_TWO)
     return arithmetic.multiply(random.truncated_normal(key, -2, 2, shape, dtype), dtype.type(deviation))
 
 

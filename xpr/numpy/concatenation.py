@@ -290,10 +290,10 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     """
     x = asarray_like(x)
     axis = one_axis(axis, x.aval.ndim)
-    return tuple([squeeze(part, (axis,)) for part in _cut(x, range(x.aval.shape[axis] + 1), axis)])
+    return tuple([squeeze(part, (axis,)) for part in _slices(x, range(x.aval.shape[axis] + 1), axis)])
 
 
-def _cut(x: Any, bounds: Sequence[int], axis: int) -> list[Any]:
+def _slices(x: Any, bounds: Sequence[int], axis: int) -> list[Any]:
     """The slices of an axis between consecutive bounds."""
     return [slicing.slice_in_dim(x, a, max(a, b), axis=axis) for a, b in pairwise(bounds)]
 
@@ -307,12 +307,12 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int, equal: bool
         if count < 1 or (equal and size % count):
             raise ValueError(f"{name}: an axis of size {size} can't be split into {count} {'equal ' * equal}parts.")
         longer, short = size % count, size // count
-        return _cut(ary, [i * short + min(i, longer) for i in range(count + 1)], axis)
+        return _slices(ary, [i * short + min(i, longer) for i in range(count + 1)], axis)
     if any(map(is_symbolic_dim, (size, *indices_or_sections))):
         before = (slice(None),) * axis
         return [ary[(*before, slice(*each))] for each in pairwise([None, *indices_or_sections, None])]
     positions = [slice(i.__index__()).indices(size)[1] for i in indices_or_sections]
-    return _cut(ary, [0, *positions, size], axis)
+    return _slices(ary, [0, *positions, size], axis)
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:

@@ -564,7 +564,7 @@ def full_like(
     """An array filled with one value, with the shape and dtype of another.
 
     It is on the device of the other array, or has its sharding, unless a device is asked for; with another shape only
-    where that array is not cut.
+    where that array is not sharded.
 
     Args:
       a: an array, or anything with a shape and a dtype.

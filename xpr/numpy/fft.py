@@ -98,10 +98,10 @@ def _sized(a: Any, lengths: dict[int, int]) -> Any:
     """The array with axes truncated to lengths, or padded with zeros."""
     shape = aval_of(a).shape
     expected = [lengths.get(axis, n) for axis, n in enumerate(shape)]
-    cut = tuple(map(min, shape, expected))
-    if cut != shape:
-        a = slice_(a, [0] * len(shape), cut)
-    missing = [(0, n - m, 0) for n, m in zip(expected, cut)]
+    truncated = tuple(map(min, shape, expected))
+    if truncated != shape:
+        a = slice_(a, [0] * len(shape), truncated)
+    missing = [(0, n - m, 0) for n, m in zip(expected, truncated)]
     return pad(a, aval_of(a).dtype.type(0), missing) if any(map(any, missing)) else a
 
 

@@ -42,7 +42,7 @@ from xpr.primitives.slicing import slice_in_dim
 
 __all__ = ["delete", "flip", "fliplr", "flipud", "insert", "repeat", "resize", "roll", "rot90", "tile", "trim_zeros"]
 
-_SLICE_INSTEAD = "Cut with a slice of static bounds instead."
+_SLICE_INSTEAD = "Use a slice of static bounds instead."
 MOST_RUNS = 16  # indices of more runs are gathered
 
 # -- Runs
@@ -211,8 +211,8 @@ def _rolled(a: Any, axes: Sequence[int], shifts: Sequence[Any]) -> Any:
             by = convert(by, dtypes.int32)
             a = read(a, remainder(e.sub(_numbers(size), by), size_as(max_dim(size, 1), dtypes.int32)), position)
         elif size and by % size:
-            cut = size - by % size
-            parts = [slice_in_dim(a, cut, size, axis=position), slice_in_dim(a, 0, cut, axis=position)]
+            start = size - by % size
+            parts = [slice_in_dim(a, start, size, axis=position), slice_in_dim(a, 0, start, axis=position)]
             a = slicing.concatenate(parts, position)
     return a
 

@@ -501,7 +501,7 @@ def tensorinv(a: Any, ind: int = 2) -> Any:
     first, last = a.aval.shape[:ind], a.aval.shape[ind:]
     if ind <= 0 or math.prod(first) != math.prod(last):
         raise ValueError(
-            f"tensorinv: ind={ind} must be positive and cut {a.aval.str_short()} into axes whose sizes have the same "
+            f"tensorinv: ind={ind} must be positive and split {a.aval.str_short()} into axes whose sizes have the same "
             f"product, and they are {math.prod(first)} and {math.prod(last)}."
         )
     return reshape(inv(reshape(a, (math.prod(first), math.prod(last)))), (*last, *first))

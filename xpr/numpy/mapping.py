@@ -229,9 +229,9 @@ def _stack(shape: tuple[int, ...], core: Core, sizes: dict[str, int]) -> tuple[i
             f"vectorize: an input with shape {shape} does not have enough dimensions: its core axes are "
             f"({','.join(core)})."
         )
-    cut = len(shape) - len(core)
-    _bind_core_sizes(shape[cut:], core, sizes)
-    return shape[:cut]
+    n_stack = len(shape) - len(core)
+    _bind_core_sizes(shape[n_stack:], core, sizes)
+    return shape[:n_stack]
 
 
 def _bind_core_sizes(shape: tuple[int, ...], core: Core, sizes: dict[str, int]) -> None:

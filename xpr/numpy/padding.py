@@ -98,7 +98,7 @@ def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
     if widths.dtype.kind not in "iu" and widths.size and not symbolic:
         raise TypeError(f"pad: widths are integers, and {pad_width!r} was given.")
     if (widths < 0).any():
-        raise ValueError(f"pad: widths can't be negative, and {pad_width!r} was given. To cut elements off, slice.")
+        raise ValueError(f"pad: widths can't be negative, and {pad_width!r} was given. To remove elements, slice.")
     number = (lambda n: n) if symbolic else int
     return [tuple(map(number, pair)) for pair in _pairs("pad_width", widths, ndim)]  # type: ignore[misc]  # two of them
 

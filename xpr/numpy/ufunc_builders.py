@@ -28,7 +28,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 def alias(function: _F, name: str) -> _F:
-    """The same function under another name, by which tables of functions tell the two apart."""
+    """The same function under another name, by which tables of functions distinguish the two."""
     assert isinstance(function, FunctionType)
     parts = function.__code__, function.__globals__, name, function.__defaults__, function.__closure__
     same: Any = FunctionType(*parts)

@@ -347,8 +347,8 @@ class ufunc(functools.partial):  # type: ignore[type-arg]  # a partial, since ca
         stack = broadcast_shapes(*stacks) if stacks else ()
 
         def updated(a: Any, index: Any, operands: list[Any]) -> Any:
-            place = indexed_at(a)[index]
-            return place.set(self(place.get(), *operands))
+            element = indexed_at(a)[index]
+            return element.set(self(element.get(), *operands))
 
         if not stack:
             return updated(a, indices, operands)

@@ -39,7 +39,7 @@ def cse(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def without_repetitions(jaxpr: Jaxpr) -> Jaxpr:
-    """A jaxpr with equal operations on equal operands done once; remembered with it."""
+    """A jaxpr with equal operations on equal operands done once; cached with it."""
     if "cse" not in jaxpr.memo:
         smaller = _without_repetitions(jaxpr)
         jaxpr.memo["cse"] = smaller.memo["cse"] = smaller

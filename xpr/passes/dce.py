@@ -57,7 +57,7 @@ def dce_jaxpr(
 
 
 def smaller_call(jaxpr: Jaxpr, used: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
-    """`dce_jaxpr`, remembered with the jaxpr."""
+    """`dce_jaxpr`, cached with the jaxpr."""
     if jaxpr.memo.get("all inputs used") and all(used):
         return jaxpr, [True] * len(jaxpr.invars)
     key = ("dce", tuple(used))

@@ -46,14 +46,14 @@ class RefUses:
 
 
 def uses_of_refs(jaxpr: Jaxpr) -> RefUses:
-    """What a program does to its refs; remembered with it."""
+    """What a program does to its refs; cached with it."""
     if "refs" not in jaxpr.memo:
         jaxpr.memo["refs"] = RefUses(jaxpr)
     return jaxpr.memo["refs"]
 
 
 def discharge(jaxpr: Jaxpr, valued: Sequence[bool], written: Sequence[bool], also: Sequence[bool]) -> Jaxpr:
-    """The program on values; remembered with the jaxpr, which has no constants.
+    """The program on values; cached with the jaxpr, which has no constants.
 
     Args:
       jaxpr: the program on refs.

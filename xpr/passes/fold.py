@@ -55,7 +55,7 @@ def fold_constants(closed: ClosedJaxpr, largest: int = LARGEST) -> ClosedJaxpr:
 
 
 def _folded(jaxpr: Jaxpr) -> Jaxpr:
-    """A jaxpr without constants, with the scalars in it evaluated; remembered with it."""
+    """A jaxpr without constants, with the scalars in it evaluated; cached with it."""
     if "folded" not in jaxpr.memo:
         smaller = _Folding(jaxpr, (), 1, None).result().jaxpr
         jaxpr.memo["folded"] = smaller.memo["folded"] = smaller

@@ -25,7 +25,7 @@ def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _inlined(jaxpr: Jaxpr) -> Jaxpr:
-    """A jaxpr without plain calls at any depth; remembered with it."""
+    """A jaxpr without plain calls at any depth; cached with it."""
     if "inlined" not in jaxpr.memo:
         flat = inline_jaxpr(jaxpr, plainly_called_jaxpr)
         eqns = [with_subjaxprs(eqn, _inlined) if eqn.primitive.call else eqn for eqn in flat.eqns]

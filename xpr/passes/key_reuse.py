@@ -2,7 +2,7 @@
 
 A key is consumed by the operations that draw numbers from it, and by splitting it; new keys come from seeds, splits,
 `fold_in` and `random.clone`. Operations that only move a key give the same key again. What an operation says of its
-operands and results is a `Uses`; that of a jaxpr is derived from its equations, and remembered with it.
+operands and results is a `Uses`; that of a jaxpr is derived from its equations, and cached with it.
 """
 
 from __future__ import annotations

@@ -50,15 +50,15 @@ class TypedRule:
         jaxpr = live_jaxpr(pattern.jaxpr)
         self.arguments: list[Any] = jaxpr.invars
         self.values = dict(zip(pattern.jaxpr.constvars, pattern.consts))
-        self.makers = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+        self.producers = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         self.result: Any = jaxpr.outvars[0]
-        if self.result not in self.makers:
+        if self.result not in self.producers:
             raise ValueError(f"rewrite: the pattern {describe_function(rule.pattern)} computes nothing to look for.")
-        self.root = self.makers[self.result]
+        self.root = self.producers[self.result]
         self.result_index = list(self.root.outvars).index(self.result)
         self.free = frozenset(jaxpr.invars)
         self.parameters = {id(eqn): list(parameters_key(eqn)) for eqn in jaxpr.eqns}
-        self.above = [self.makers[v].primitive if v in self.makers else None for v in self.root.invars]
+        self.above = [self.producers[v].primitive if v in self.producers else None for v in self.root.invars]
         self.replacement: ClosedJaxpr | None = None
 
     def may_match(self, above: Sequence[Any]) -> bool:
@@ -106,10 +106,10 @@ def one_result(fun: Callable[..., Any]) -> Callable[..., list[Any]]:
 
 
 class Matching:
-    """Matches typed rules at equations; `makers` has the equation that computes a variable, `values` the constants."""
+    """Matches typed rules at equations; `producers` maps variables to their equations, `values` has the constants."""
 
-    def __init__(self, makers: dict[Any, JaxprEqn], values: dict[Any, Any]):
-        self.makers, self.values = makers, values
+    def __init__(self, producers: dict[Any, JaxprEqn], values: dict[Any, Any]):
+        self.producers, self.values = producers, values
 
     def at(self, typed: TypedRule, eqn: JaxprEqn) -> list[Atom] | None:
         matched = self.equation(typed, typed.root, eqn, None, {})
@@ -158,12 +158,12 @@ class Matching:
                 if expected.aval is not atom.aval:
                     return None
                 matched[expected] = atom
-            elif expected in typed.makers:
-                eqn = None if type(atom) is Literal else self.makers.get(atom)
-                maker = typed.makers[expected]
-                if eqn is None or list(eqn.outvars).index(atom) != list(maker.outvars).index(expected):
+            elif expected in typed.producers:
+                eqn = None if type(atom) is Literal else self.producers.get(atom)
+                producer = typed.producers[expected]
+                if eqn is None or list(eqn.outvars).index(atom) != list(producer.outvars).index(expected):
                     return None
-                return self.equation(typed, maker, eqn, todo, matched)
+                return self.equation(typed, producer, eqn, todo, matched)
             elif not self.is_constant(typed, expected, atom):
                 return None
         return matched

@@ -27,7 +27,7 @@ from xpr.transforms.stage import StageTracer, stage
 
 
 def physical(jaxpr: Jaxpr) -> Jaxpr:
-    """The program on the words of its keys, remembered with it; the jaxpr itself where it has no keys."""
+    """The program on the words of its keys, cached with it; the jaxpr itself where it has no keys."""
     if not has_keys(jaxpr):
         return jaxpr
     known = jaxpr.memo.get("physical")
@@ -37,7 +37,7 @@ def physical(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def has_keys(jaxpr: Jaxpr) -> bool:
-    """Whether a value of the program, at any depth, is an array of random keys; remembered with it."""
+    """Whether a value of the program, at any depth, is an array of random keys; cached with it."""
     if "has_keys" not in jaxpr.memo:
         jaxpr.memo["has_keys"] = any(is_key(v.aval) for v in (*jaxpr.constvars, *jaxpr.invars)) or any(
             any(is_key(v.aval) for v in eqn.outvars) or (eqn.primitive.call and any(map(has_keys, subjaxprs(eqn))))

@@ -116,9 +116,9 @@ class _Rewriting:
             self.done[id(jaxpr)] = jaxpr, closed.jaxpr
         return self.done[id(jaxpr)][1]
 
-    def candidates(self, signature: Any, eqn: JaxprEqn, makers: dict[Any, JaxprEqn]) -> list[TypedRule]:
+    def candidates(self, signature: Any, eqn: JaxprEqn, producers: dict[Any, JaxprEqn]) -> list[TypedRule]:
         """The typed rules to try at an equation, by its operands' types and the primitives that compute them."""
-        above = tuple([makers[v].primitive if v in makers else None for v in eqn.invars])  # type: ignore[index]
+        above = tuple([producers[v].primitive if v in producers else None for v in eqn.invars])  # type: ignore[index]
         key = signature, above
         if key not in self.chosen:
             self.chosen[key] = [typed for _, typed in self.known[signature] if typed.may_match(above)]
@@ -163,18 +163,18 @@ class _Rewriting:
 def _nearby(jaxpr: Jaxpr) -> list[tuple[ShapedArray, ...]]:
     """Sets of types of operands that are near each other: of one equation, with those that feed it, and so on."""
     producers: dict[Any, Any] = {}
-    makers: dict[Any, set[Any]] = {}
+    above_of: dict[Any, set[Any]] = {}
     for eqn in jaxpr.eqns:
         signature = (eqn.primitive, *[v.aval for v in eqn.invars])
-        above = makers.setdefault(signature, set())
+        above = above_of.setdefault(signature, set())
         above.update([producers[v] for v in eqn.invars if v in producers])  # type: ignore[index]  # literals are not in it
         for v in eqn.outvars:
             producers[v] = signature
-    types = {signature: tuple(dict.fromkeys(signature[1:])) for signature in makers}
+    types = {signature: tuple(dict.fromkeys(signature[1:])) for signature in above_of}
     nearby = dict.fromkeys(types.values())
     for _ in range(NEAR):
         types = {
-            signature: tuple(dict.fromkeys((*avals, *(aval for other in makers[signature] for aval in types[other]))))
+            signature: tuple(dict.fromkeys((*avals, *(aval for other in above_of[signature] for aval in types[other]))))
             for signature, avals in types.items()
         }
         nearby.update(dict.fromkeys(types.values()))
@@ -189,8 +189,8 @@ class _RewriteWalk:
         self.constvars, self.consts = list(closed.jaxpr.constvars), list(closed.consts)
         self.values = dict(zip(self.constvars, self.consts))
         self.env: dict[Any, Atom] = {}
-        self.makers: dict[Any, JaxprEqn] = {}
-        self.matching = Matching(self.makers, self.values)
+        self.producers: dict[Any, JaxprEqn] = {}
+        self.matching = Matching(self.producers, self.values)
         self.eqns: list[JaxprEqn] = []
         self.fresh: list[JaxprEqn] = []  # all equations of replacements
         self.used: set[Any] | None = None  # what the program and replacements read, once `is_read` was asked
@@ -225,7 +225,7 @@ class _RewriteWalk:
             eqn = with_subjaxprs(eqn, self.rewriting.inside)
         signature = (eqn.primitive, *map(_aval, eqn.invars))
         if signature in self.rewriting.known:
-            for typed in self.rewriting.candidates(signature, eqn, self.makers):
+            for typed in self.rewriting.candidates(signature, eqn, self.producers):
                 if len(eqn.outvars) > 1 and (not self.is_read(eqn.outvars[typed.result_index]) or has_effect(eqn)):
                     continue
                 atoms = self.matching.at(typed, eqn)
@@ -236,7 +236,7 @@ class _RewriteWalk:
                     return self.replace(eqn, typed, atoms)
         self.eqns.append(eqn)
         for v in eqn.outvars:
-            self.makers[v] = eqn
+            self.producers[v] = eqn
         return ()
 
     def is_read(self, var: Var) -> bool:
@@ -275,7 +275,7 @@ class _RewriteWalk:
         if len(eqn.outvars) > 1:  # the others may be read
             eqn = eqn.replace(outvars=[Var(v.aval) if v is old else v for v in eqn.outvars])
             self.eqns.append(eqn)
-            self.makers.update((v, eqn) for v in eqn.outvars)
+            self.producers.update((v, eqn) for v in eqn.outvars)
         if not binds_old:
             self.env[old] = out
         return fresh

@@ -80,11 +80,11 @@ def of_permutation(
 
 
 def of_reshard(operands: Avals, results: Avals, sizes: Sizes, **params: Any) -> list[Collective]:
-    """From one partitioned type to another: what is cut further is cut first, and gathered last."""
+    """From one partitioned type to another: what is partitioned further is partitioned first, and gathered last."""
     before, after = operands[0], results[0]
     explicit = before.explicit
     if explicit is None or explicit.is_undecided:
-        return []  # it is cut, or its operand was computed so
+        return []  # it is sharded, or its operand was computed so
     sizes, size = explicit.mesh.shape, shard_bytes(before)
     held, wanted = partitioning(before), partitioning(after)
     sums = [name for name in explicit.mesh.axis_names if name in explicit.unreduced - _unreduced(after)]
@@ -93,8 +93,8 @@ def of_reshard(operands: Avals, results: Avals, sizes: Sizes, **params: Any) -> 
     size //= _count(sizes, [name for name in wanted if name not in held])
     found += _along("all-reduce", size, [name for name in sums if name not in wanted], sizes)
     old, new = parts_of(before), parts_of(after)
-    places = {name: i for i, part in enumerate(new) for name in axes_of(part)}
-    turned = [name for i, part in enumerate(old) for name in axes_of(part) if places.get(name, i) != i]
+    positions = {name: i for i, part in enumerate(new) for name in axes_of(part)}
+    turned = [name for i, part in enumerate(old) for name in axes_of(part) if positions.get(name, i) != i]
     found += _along("all-to-all", size, turned, sizes)
     gathered = [name for name in held if name not in wanted]
     found += _along("all-gather", size * _count(sizes, gathered), gathered, sizes)

@@ -126,7 +126,7 @@ def full_like(
       fill_value: a scalar.
       dtype: of the result; None for that of `x`.
       shape: of the result; None for that of `x`.
-      sharding: for the result; None for that of `x`, if `shape` is None or `x` is not cut.
+      sharding: for the result; None for that of `x`, if `shape` is None or `x` is not sharded.
 
     Returns:
       An array.

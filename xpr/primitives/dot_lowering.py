@@ -79,8 +79,8 @@ def _merge_contracted(b: Builder, lhs: Value, rhs: Value, numbers: Numbers) -> t
     """Merges contracted axes that are adjacent in both operands.
 
     XLA:CPU transposes an operand that has several: the gradient to the weights of a dense layer, [8, 64, 512] and
-    [8, 64, 2048] contracted over the first two, takes 26 ms with two axes and 15 ms with one. For several devices, an
-    axis that is cut would have to be gathered before it is merged into another.
+    [8, 64, 2048] contracted over the first two, takes 26 ms with two axes and 15 ms with one. On several devices, a
+    partitioned axis would have to be gathered before it is merged into another.
     """
     (lc, rc), (lb, rb) = numbers
     pairs = sorted(zip(lc, rc))

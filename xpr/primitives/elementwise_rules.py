@@ -1,6 +1,6 @@
 """Builders of elementwise primitives, each element of whose result depends on the corresponding elements of operands.
 
-Operands have one dtype, and one shape, in which axes of size 1 stretch; or the shape (), which broadcasts. So a mapped
+Operands have one dtype, and one shape, in which axes of size 1 broadcast, or the shape (). So a mapped
 axis passes straight through, and the tangent of y = f(x) is x_dot * f'(x). The primitives are in other files, which
 elementwise.py gathers.
 """
@@ -56,7 +56,7 @@ def _common_type(name: str, avals: Sequence[ShapedArray], over: frozenset[np.dty
     first = avals[0]
     shape, weak = first.shape, first.weak_type
     for aval in avals[1:]:
-        both = shape if aval.shape == shape else _stretched(shape, aval.shape)
+        both = shape if aval.shape == shape else _broadcast(shape, aval.shape)
         if aval.dtype != first.dtype or both is None:
             _refuse_float0(avals)
             types = ", ".join(a.str_short() for a in avals)
@@ -82,8 +82,8 @@ def _refuse_float0(avals: Sequence[ShapedArray]) -> None:
         raise TypeError(NO_OPERATIONS)
 
 
-def _stretched(a: Shape, b: Shape) -> Shape | None:
-    """The shape of the result of two operands: scalars broadcast, axes of size 1 stretch; None where there is none."""
+def _broadcast(a: Shape, b: Shape) -> Shape | None:
+    """The shape of the result of two operands: scalars and axes of size 1 broadcast; None where there is none."""
     if not a or not b:
         return a or b
     if len(a) != len(b) or any(n != m and n != 1 != m for n, m in zip(a, b)):

@@ -81,7 +81,7 @@ def _threefry_random_bits(words: Any, bit_width: int, shape: tuple[int, ...]) ->
             f"{count} random words of one key can't be drawn while the setting threefry_partitionable is off. Draw "
             "them from several keys, or switch it on."
         )
-    return reshape(_cut(_scrambled_counts(words, count), bit_width, size), shape)
+    return reshape(_of_width(_scrambled_counts(words, count), bit_width, size), shape)
 
 
 def scrambled_in_halves(k0: Any, k1: Any, counts: Any) -> Any:
@@ -98,7 +98,7 @@ def _scrambled_counts(words: Any, count: int) -> Any:
     return scrambled_in_halves(*key_words(words), broadcasted_iota(uint32, (count,), 0))
 
 
-def _cut(words: Any, bit_width: int, size: int) -> Any:
+def _of_width(words: Any, bit_width: int, size: int) -> Any:
     """Words of 32 bits as `size` words of another width."""
     if bit_width == 32:
         return words
@@ -108,9 +108,9 @@ def _cut(words: Any, bit_width: int, size: int) -> Any:
     (count,) = aval_of(words).shape
     parts = 32 // bit_width
     shifts = mul(broadcasted_iota(uint32, (parts, count), 0), np.uint32(bit_width))
-    pieces = shift_right_logical(broadcast_in_dim(words, (parts, count), (1,)), shifts)
-    pieces = reshape(transpose(bitwise_and(pieces, np.uint32((1 << bit_width) - 1)), (1, 0)), (parts * count,))
-    return slice_in_dim(convert_element_type(pieces, _DTYPES[bit_width]), 0, size)
+    split = shift_right_logical(broadcast_in_dim(words, (parts, count), (1,)), shifts)
+    split = reshape(transpose(bitwise_and(split, np.uint32((1 << bit_width) - 1)), (1, 0)), (parts * count,))
+    return slice_in_dim(convert_element_type(split, _DTYPES[bit_width]), 0, size)
 
 
 THREEFRY = register_implementation(

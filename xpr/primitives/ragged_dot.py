@@ -1,6 +1,6 @@
 """Ragged contractions: groups of rows are multiplied by matrices of their own, as by the experts of a network.
 
-One axis of the left operand is cut into groups, whose sizes are an array. It is free (each group of rows has a matrix
+One axis of the left operand is split into groups, whose sizes are an array. It is free (each group of rows has a matrix
 in the right operand), contracted (each group has a result), or batched. Each is one `dot_general` of an operand that is
 repeated for each group, with zeros where an element is of another group.
 """
@@ -29,7 +29,7 @@ Axes = tuple[int, ...]
 
 @dataclass(frozen=True, init=False)
 class RaggedDotDimensionNumbers:
-    """Which axes of a ragged contraction go together, which is cut into groups, and which numbers the groups."""
+    """Which axes of a ragged contraction go together, which is split into groups, and which numbers the groups."""
 
     dot_dimension_numbers: DotDimensionNumbers
     lhs_ragged_dimensions: Sequence[int]
@@ -45,7 +45,7 @@ class RaggedDotDimensionNumbers:
 
         Args:
           dot_dimension_numbers: `((lhs contracted, rhs contracted), (lhs batched, rhs batched))`.
-          lhs_ragged_dimensions: the one axis of the left operand that is cut into groups.
+          lhs_ragged_dimensions: the one axis of the left operand that is split into groups.
           rhs_group_dimensions: the axis of the right operand that numbers the groups, where the other is free.
         """
         numbers = tuple(tuple(map(tuple, pair)) for pair in dot_dimension_numbers)
@@ -106,7 +106,7 @@ def ragged_dot_general(
     group_offset: None = None,
     out_sharding: Any = None,
 ) -> Any:
-    """A contraction in which one axis of the left operand is cut into groups.
+    """A contraction in which one axis of the left operand is split into groups.
 
     Args:
       lhs: an array.
@@ -147,8 +147,8 @@ def ragged_dot_general(
     if sizes.shape not in (expected, expected[-1:]):
         raise TypeError(
             f"ragged_dot_general: expected group_sizes to have shape {expected}, got {sizes.shape}: the left operand "
-            f"is {left.str_short()}, of which axis {axis} is cut into groups. Sizes that are the same in all rows may "
-            f"have shape {expected[-1:]}."
+            f"is {left.str_short()}, of which axis {axis} is split into groups. Sizes that are the same in all rows "
+            f"may have shape {expected[-1:]}."
         )
     options = {"precision": precision, "preferred_element_type": preferred_element_type, "out_sharding": out_sharding}
     if axis in lb:
@@ -176,7 +176,7 @@ def _ragged_axis(numbers: RaggedDotDimensionNumbers, lhs: ShapedArray) -> int:
         )
     if len(axes) != 1:
         raise TypeError(
-            f"ragged_dot_general expects exactly one lhs ragged dimension, the axis of {lhs.str_short()} that is cut "
+            f"ragged_dot_general expects exactly one lhs ragged dimension, the axis of {lhs.str_short()} that is split "
             f"into groups, and lhs_ragged_dimensions is {axes}."
         )
     return axes[0]
@@ -187,8 +187,8 @@ def _check_groups(groups: Axes, free: bool, rhs: ShapedArray, sizes: ShapedArray
         raise ArgumentError(f"ragged_dot_general: group sizes are integers [g] or [..., g], not {sizes.str_short()}.")
     if not free and groups:
         raise TypeError(
-            "ragged_dot_general: where the lhs ragged dimension is contracting or batch, it tells the groups apart "
-            f"itself, and the rhs has no group dimensions: rhs_group_dimensions={groups}."
+            "ragged_dot_general: where the lhs ragged dimension is contracting or batch, it distinguishes the "
+            f"groups itself, and the rhs has no group dimensions: rhs_group_dimensions={groups}."
         )
     if not free:
         return

@@ -217,7 +217,7 @@ def unit_floats(bits: Any, dtype: np.dtype) -> Any:
     return sub(bitcast_convert_type(bits, dtype), dtype.type(1))
 
 
-def stretched(unit: Any, low: Any, high: Any) -> Any:
+def scaled(unit: Any, low: Any, high: Any) -> Any:
     """Numbers of [0, 1) moved to [low, high); rounding may bring one a little below `low`, so it is clamped.
 
     The bounds are scalars or arrays of the numbers' dtype and shape.
@@ -234,7 +234,7 @@ def _bits_of_one(dtype: np.dtype) -> int:
 def normal_quantiles(unit: Any) -> Any:
     """Standard normal numbers from numbers of [0, 1), through the normal quantile function sqrt(2) erf_inv(2 u - 1)."""
     dtype = aval_of(unit).dtype
-    return mul(dtype.type(np.sqrt(2)), erf_inv(stretched(unit, just_above_minus_one(dtype), dtype.type(1))))
+    return mul(dtype.type(np.sqrt(2)), erf_inv(scaled(unit, just_above_minus_one(dtype), dtype.type(1))))
 
 
 def just_above_minus_one(dtype: np.dtype) -> Any:

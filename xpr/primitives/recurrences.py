@@ -29,7 +29,7 @@ class Scan(NamedTuple):
     """The operation that is combined along the axis.
 
     step: `(builder, carry, rows) -> carry`, the next value from the last and the operands' rows.
-    combine: `(builder, left, right) -> both`, the same for stretches of the axis, each with one value for each operand;
+    combine: `(builder, left, right) -> both`, the same for ranges of the axis, each with one value for each operand;
       the result of the scan is the last of them.
     start: the value before the first row.
     carried_in: the dtype to compute in; the results are rounded to that of the operands.

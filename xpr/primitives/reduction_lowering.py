@@ -155,7 +155,7 @@ def _with_comparisons(b: Builder, operation: str, args: list[Value], scalar: Sha
 def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, start: Any) -> Value:
     """A maximum or minimum that is nan where there is one.
 
-    XLA's loops over several axes are slow, up to 70 times, so each stretch of neighbouring axes is merged into one;
+    XLA's loops over several axes are slow, up to 70 times, so each run of adjacent axes is merged into one;
     a long one at the end is halved first, which takes many elements at a time: up to three times faster.
     """
     dtype = x.aval.dtype
@@ -165,7 +165,7 @@ def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], 
         return _extreme_and_nan(b, x, aval, axes, operation, start)
     wide = np.dtype(np.float64 if dtype == dtypes.float64 else np.float32)
     x = b.convert(x, wide)
-    for first, end in reversed(_stretches(axes)):
+    for first, end in reversed(_runs(axes)):
         shape = x.aval.shape
         x = _merged(b, x, first, end)
         if first == x.aval.ndim - 1 and _is_long(x.aval.shape[first]):
@@ -198,8 +198,8 @@ def nan_where(b: Builder, flags: Value, x: Value) -> Value:
     return b.op("stablehlo.select", [flags, b.constant(np.nan, x.aval), x], x.aval)
 
 
-def _stretches(axes: Sequence[int]) -> list[tuple[int, int]]:
-    """The first axis and the end of each stretch of neighbouring axes."""
+def _runs(axes: Sequence[int]) -> list[tuple[int, int]]:
+    """The first axis and the end of each run of adjacent axes."""
     runs: list[tuple[int, int]] = []
     for axis in sorted(axes):
         if runs and runs[-1][1] == axis:

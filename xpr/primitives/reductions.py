@@ -111,7 +111,7 @@ def reduction(
             transpose=Unsupported(NOT_LINEAR),
             batch=batch,
             exact=exact,
-            faster_in_numpy=_reduces_long_stretches,
+            faster_in_numpy=_reduces_long_runs,
             sharding=lambda avals, outs, *, axes: [without(parts_of(avals[0]), axes)],
             flops=per_operand,
             collectives=of_reduced_axes,
@@ -123,7 +123,7 @@ def reduction(
 _NATIVE = frozenset({dtypes.bool_, *map(np.dtype, "bhilBHILfd")})  # what processors, and so NumPy, compute with
 
 
-def _reduces_long_stretches(avals: Sequence[ShapedArray], *, axes: tuple[int, ...]) -> bool:
+def _reduces_long_runs(avals: Sequence[ShapedArray], *, axes: tuple[int, ...]) -> bool:
     """Whether many contiguous elements are reduced, for which NumPy takes a third of the time that XLA takes."""
     (aval,) = avals
     first = aval.ndim - len(axes)

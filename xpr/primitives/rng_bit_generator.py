@@ -61,7 +61,7 @@ def _abstract(
 
 
 _NAMES = {"RNG_DEFAULT": "DEFAULT", "RNG_THREE_FRY": "THREE_FRY", "RNG_PHILOX": "PHILOX"}
-_DRAWN = frozenset({uint8, uint16, uint32, uint64})  # the others are cut from words of 32 bits
+_DRAWN = frozenset({uint8, uint16, uint32, uint64})  # the others are parts of words of 32 bits
 
 
 def _lower(

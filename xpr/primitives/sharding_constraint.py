@@ -79,7 +79,7 @@ def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, shard
 def _reshard_lower(
     b: Builder, operands: list[Value], avals: list[ShapedArray], *, sharding: NamedSharding
 ) -> list[Value]:
-    """The compiler may cut it further along Auto axes."""
+    """The compiler may partition it further along Auto axes."""
     (x,) = operands
     if all(name in b.module.manual for name in sharding.mesh.axis_names):
         return operands
@@ -167,7 +167,7 @@ def sharded(x: Any, out_sharding: Any, function: str) -> Any:
 
     Raises:
       TypeError: it is no `NamedSharding`, nor a spec inside of `set_mesh(mesh)`.
-      ValueError: an axis can't be cut into equal parts.
+      ValueError: an axis can't be split into equal shards.
     """
     if out_sharding is None:
         return x

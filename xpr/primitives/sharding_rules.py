@@ -34,7 +34,7 @@ def mesh_of_types(avals: Sequence[ShapedArray]) -> AbstractMesh:
 
 
 def count(mesh: AbstractMesh, part: Any) -> int:
-    """Into how many shards a part cuts an axis."""
+    """Into how many shards a part splits an axis."""
     return math.prod([mesh.shape[name] for name in axes_of(part)])
 
 
@@ -92,10 +92,10 @@ def along_unsharded(
 def resized(
     mesh: AbstractMesh, aval: ShapedArray, out: ShapedArray, parts: Parts | None = None, rule: str = ""
 ) -> Parts:
-    """The parts of an operand for a result of which axes have other sizes; `rule` says what can't be cut, too.
+    """The parts of an operand for a result of which axes have other sizes; `rule` says what else can't be partitioned.
 
     Raises:
-      ShardingTypeError: one of these is partitioned, and can't be cut into equal shards any more.
+      ShardingTypeError: one of these is partitioned, and can't be split into equal shards any more.
     """
     parts = parts_of(aval) if parts is None else parts
     for axis, (n, m, part) in enumerate(zip(aval.shape, out.shape, parts)):
@@ -215,11 +215,11 @@ def reshaped(mesh: AbstractMesh, aval: ShapedArray, new_sizes: Sequence[int]) ->
         if None in parts or len(old) > 1 < len(new):
             raise _no_reshape(aval, new_sizes)
         if len(old) == len(new):
-            cut = parts
+            split = parts
         else:
             names = [name for part in parts for name in axes_of(part)]
-            cut = _distributed(mesh, names, [new_sizes[i] for i in new], aval, new_sizes)
-        for i, part in zip(new, cut):
+            split = _distributed(mesh, names, [new_sizes[i] for i in new], aval, new_sizes)
+        for i, part in zip(new, split):
             result[i] = part
     return tuple(result)
 

@@ -295,7 +295,7 @@ def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None,
     return slice_(operand, starts, limits, steps)
 
 
-# -- pad: (low, high, interior) for each axis; low and high may be negative, which cuts.
+# -- pad: (low, high, interior) for each axis; low and high may be negative, which removes elements.
 
 
 def _padded_size(n: int, low: int, high: int, interior: int) -> int:
@@ -324,7 +324,7 @@ def _pad_reference(values: Sequence[Any], *, padding_config: tuple[tuple[int, in
     x = np.asarray(x)
     result = np.empty([_padded_size(n, *config) for n, config in zip(x.shape, padding_config)], x.dtype)
     result.fill(fill)
-    targets, sources = [], []  # along each axis: the positions in the result, and the elements that are not cut off
+    targets, sources = [], []  # along each axis: the positions in the result, and the elements that remain
     for n, size, (low, _, interior) in zip(x.shape, result.shape, padding_config):
         step = interior + 1
         first = max(0, -(low // step))

@@ -231,7 +231,7 @@ def _top_k_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *,
     order = [*(i for i in range(last + 1) if i != axis), axis]
     x = b.transpose(x, order) if axis != last else x
     exact_as_float = x.aval.dtype.itemsize <= 4 or x.aval.dtype in FLOATS
-    outs = _select(b, x, k) if exact_as_float and not is_symbolic_dim(k) else _sort_and_cut(b, x, k)
+    outs = _select(b, x, k) if exact_as_float and not is_symbolic_dim(k) else _sort_and_slice(b, x, k)
     return [b.transpose(y, [order.index(i) for i in range(last + 1)]) if axis != last else y for y in outs]
 
 
@@ -247,7 +247,7 @@ def _select(b: Builder, x: Value, k: int) -> list[Value]:
     return [b.convert(values, dtype), indices]
 
 
-def _sort_and_cut(b: Builder, x: Value, k: int) -> list[Value]:
+def _sort_and_slice(b: Builder, x: Value, k: int) -> list[Value]:
     dimension = x.aval.ndim - 1
     key = ordering.ordered(b, x)
     order = ordering.order_of(b, [b.op("stablehlo.not", [key], key.aval)], dimension)

@@ -29,7 +29,7 @@ from xpr.primitives.elementwise import (
     sqrt,
     tan,
 )
-from xpr.primitives.random_bits import just_above_minus_one, stretched
+from xpr.primitives.random_bits import just_above_minus_one, scaled
 from xpr.primitives.random_keys import random_bits, random_floats
 from xpr.primitives.shapes import shape_of
 from xpr.primitives.sharding_constraint import sharded
@@ -45,7 +45,7 @@ __all__ = [
 
 def _from(key: Any, low: Any, shape: Shape, dtype: np.dtype) -> Any:
     """Uniform floats from [low, 1)."""
-    return stretched(random_floats(key, shape, dtype), dtype.type(low), dtype.type(1))
+    return scaled(random_floats(key, shape, dtype), dtype.type(low), dtype.type(1))
 
 
 # -- Exponential, and distributions computed from it
@@ -201,7 +201,7 @@ def gumbels(key: Any, shape: Shape, dtype: np.dtype, mode: str) -> Any:
     info = dtypes.finfo(dtype)
     tiny = dtype.type(info.tiny)
     if mode == "low":
-        return -log(-log(stretched(random_floats(key, shape, dtype), tiny, dtype.type(1))))
+        return -log(-log(scaled(random_floats(key, shape, dtype), tiny, dtype.type(1))))
     pair = random_floats(key, (2, *shape), dtype)
     coarse, fine = pair[0], pair[1]
     u = where(coarse >= dtype.type(0.5), coarse, coarse + dtype.type(info.eps) * fine + tiny)

@@ -15,7 +15,7 @@ from xpr.numpy.where_select import where
 from xpr.primitives.elementwise import convert_element_type, exp, integer_pow, nextafter, sqrt
 from xpr.primitives.elementwise import max as maximum
 from xpr.primitives.elementwise import min as minimum
-from xpr.primitives.random_bits import stretched
+from xpr.primitives.random_bits import scaled
 from xpr.primitives.random_keys import children, random_floats, random_normals
 from xpr.primitives.shapes import shape_of
 from xpr.primitives.sharding_constraint import sharded
@@ -72,7 +72,7 @@ def _truncated_normal(key: Any, lower: Any, upper: Any, *, shape: Shape, dtype: 
     root = dtype.type(math.sqrt(2))
     low, high = erf(lower / root), erf(upper / root)
     unit = random_floats(key, shape, dtype)
-    out = root * erf_inv(stretched(unit, broadcast(low, shape), broadcast(high, shape)))
+    out = root * erf_inv(scaled(unit, broadcast(low, shape), broadcast(high, shape)))
     first = nextafter(stop_gradient(lower), broadcast(dtype.type(np.inf), aval_of(lower).shape))
     last = nextafter(stop_gradient(upper), broadcast(dtype.type(-np.inf), aval_of(upper).shape))
     return minimum(broadcast(last, shape), maximum(broadcast(first, shape), out))

@@ -13,7 +13,7 @@ from xpr.dtypes import INTEGERS, iinfo
 from xpr.numpy.creation import asarray
 from xpr.numpy.where_select import where
 from xpr.primitives.elementwise import clamp, convert_element_type
-from xpr.primitives.random_bits import stretched
+from xpr.primitives.random_bits import scaled
 from xpr.primitives.random_keys import children, random_bits, random_floats
 from xpr.primitives.shapes import shape_of
 from xpr.primitives.sharding_constraint import sharded
@@ -63,7 +63,7 @@ def _unit(key: Any, *, shape: Shape, dtype: np.dtype) -> Any:
 @compiled
 def _uniform(key: Any, minval: Any, maxval: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     unit = random_floats(key, shape, dtype)
-    return stretched(unit, broadcast(minval, shape), broadcast(maxval, shape))
+    return scaled(unit, broadcast(minval, shape), broadcast(maxval, shape))
 
 
 _unit.name = "uniform"

@@ -25,7 +25,7 @@ def _check(name: str, kind: int, norm: str | None) -> None:
 
 
 def _resized(x: Any, n: int | None, axis: int) -> Any:
-    """The array cut, or filled with zeros, to a size along an axis."""
+    """The array truncated, or padded with zeros, to a size along an axis."""
     if n is None or n == x.shape[axis]:
         return x
     if n < x.shape[axis]:
@@ -49,7 +49,7 @@ def dct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str |
     Args:
       x: array of real or complex numbers, whose parts are transformed alike.
       type: 2.
-      n: the size along the axis; the array is cut, or filled with zeros.
+      n: the size along the axis; the array is truncated, or padded with zeros.
       axis: the axis.
       norm: None or "backward" as above; "ortho" for the orthonormal transform.
 
@@ -91,7 +91,7 @@ def idct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str 
     Args:
       x: array of real or complex numbers, whose parts are transformed alike.
       type: 2.
-      n: the size along the axis; the array is cut, or filled with zeros.
+      n: the size along the axis; the array is truncated, or padded with zeros.
       axis: the axis.
       norm: as for `dct`.
 

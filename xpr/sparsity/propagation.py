@@ -116,10 +116,10 @@ def _constant(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
 
 def _elementwise(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
     shape = eqn.outvars[0].aval.shape
-    return [union([_stretched(k.sets, k.aval, shape) for k in known if k.sets is not None])]
+    return [union([_broadcast(k.sets, k.aval, shape) for k in known if k.sets is not None])]
 
 
-def _stretched(sets: IndexSets, aval: ShapedArray, shape: tuple[int, ...]) -> IndexSets:
+def _broadcast(sets: IndexSets, aval: ShapedArray, shape: tuple[int, ...]) -> IndexSets:
     """The sets of an operand that is repeated to the shape of the result."""
     return sets if aval.shape == shape else gathered(sets, np.broadcast_to(_numbers(aval), shape))
 

@@ -1,7 +1,7 @@
 """What the content of a manifest may be: all of it is checked before anything is opened that it names.
 
-A folder may come from a stranger. So no name leads out of it, no part of a file is read twice, and no more memory is
-asked for than the files have bytes.
+A folder may come from an untrusted source. So no name leads out of it, no part of a file is read twice, and no more
+memory is asked for than the files have bytes.
 """
 
 from __future__ import annotations
@@ -126,18 +126,18 @@ def _check_array(what: str, record: dict[str, Any], claimed: dict[str, int]) -> 
 
 
 def _is_grid(regions: Sequence[tuple[list[int], list[int]]], shape: Sequence[int]) -> bool:
-    """Whether regions are the cells of a grid over an array, each once: equal shards, cut alike, are."""
+    """Whether regions are the cells of a grid over an array, each once: equal shards of one array are."""
     starts = [sorted({start[axis] for start, _ in regions}) for axis in range(len(shape))]
-    sizes = [dict(zip(cuts, _differences([*cuts, n]))) for cuts, n in zip(starts, shape)]
+    sizes = [dict(zip(bounds, _differences([*bounds, n]))) for bounds, n in zip(starts, shape)]
     return (
         0 < len(regions) == len({tuple(start) for start, _ in regions}) == math.prod(map(len, starts))
-        and all(cuts[0] == 0 for cuts in starts)
+        and all(bounds[0] == 0 for bounds in starts)
         and all([of[a] for of, a in zip(sizes, start)] == size for start, size in regions)
     )
 
 
-def _differences(cuts: Sequence[int]) -> Iterator[int]:
-    return (b - a for a, b in itertools.pairwise(cuts))
+def _differences(bounds: Sequence[int]) -> Iterator[int]:
+    return (b - a for a, b in itertools.pairwise(bounds))
 
 
 # -- The tree

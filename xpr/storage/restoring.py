@@ -59,7 +59,7 @@ def restore(path: str | os.PathLike[str], like: Any = None, shardings: Any = Non
       CheckpointError: the folder holds something else, is damaged (the message names the array), or is of a newer
         format.
       TreeMismatch: it does not fit `like`; all differences are listed, by path.
-      ValueError: an array can't be cut into equal parts as its sharding says.
+      ValueError: an array can't be split into equal shards as its sharding says.
 
     >>> import tempfile, xpr, xpr.numpy as jnp
     >>> from xpr.sharding import NamedSharding, PartitionSpec as P
@@ -128,7 +128,7 @@ def _restored(folder: Path, content: dict[str, Any], like: Any, shardings: Any) 
     for i, target in enumerate(devices_or_shardings(shardings, treedef, "restore", "shardings")):
         if target is not None and selected[i].kind is not object:
             selected[i] = selected[i]._replace(target=target)
-    _check_cuts(selected)
+    _check_shardings(selected)
     files = Files(folder / content["data"], content["files"])
     with threads() as pool:
         return tree.unflatten(treedef, [_read_leaf(leaf, files, pool) for leaf in selected])
@@ -188,7 +188,7 @@ def _target_like(leaf: Any) -> DeviceOrSharding:
     return leaf.sharding if type(leaf) is ShapeDtypeStruct else None
 
 
-def _check_cuts(selected: Sequence[_Leaf]) -> None:
+def _check_shardings(selected: Sequence[_Leaf]) -> None:
     wrong = []
     for leaf in selected:
         if isinstance(leaf.target, NamedSharding):

@@ -36,7 +36,7 @@ def save(path: str | os.PathLike[str], tree: Any, *, step: int | None = None, ke
     """Writes a pytree to a folder, from which `restore` reads it.
 
     When the call returns all is on the disk. Until then the folder holds what it held before: a process that is killed
-    while it saves loses nothing that had been saved, be it in the same folder. Arrays that are cut over devices are
+    while it saves loses nothing that had been saved, be it in the same folder. Arrays that are sharded over devices are
     written with the shardings they have, and read back onto any others. Where several processes run together all have
     to call it with the same folder, which all can reach, and with the same tree; each writes what is on its devices.
 

@@ -152,7 +152,7 @@ def _match(saved: Any, like: Any) -> bool:
 
 
 def _identities(node: Any) -> list[str]:
-    """What tells the children of a node apart."""
+    """What distinguishes the children of a node."""
     keys = [json.dumps(key) for key in node["keys"]] if "keys" in node else _steps(node)
     return keys if _differ(keys) else [str(i) for i in range(len(keys))]
 

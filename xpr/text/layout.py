@@ -49,7 +49,7 @@ class Comment:
 
 
 class Styled:
-    """Text between two escape sequences, which take no room."""
+    """Text between two escape sequences, which have no width."""
 
     __slots__ = ("text", "style")
 

@@ -121,7 +121,7 @@ def params_jaxprs(params: dict[str, Any]) -> Iterator[Jaxpr]:
 
 
 def names_in(jaxpr: Jaxpr) -> frozenset[Any]:
-    """The axes that the collectives of a jaxpr name, remembered with it."""
+    """The axes that the collectives of a jaxpr name, cached with it."""
     if "axes" not in jaxpr.memo:
         names: set[Any] = set()
         for eqn in jaxpr.eqns:
@@ -182,7 +182,7 @@ def batch_jaxpr(
     axis_name: Any = None,
     rows_first: tuple[bool, ...] | None = None,
 ) -> tuple[ClosedJaxpr, list[int | None]]:
-    """A jaxpr without constants, mapped along `dims` of its arguments; remembered with the jaxpr.
+    """A jaxpr without constants, mapped along `dims` of its arguments; cached with the jaxpr.
 
     With `rows_first`, the mapped axis of every mapped result is axis 0, and the results that it marks are mapped even
     if they depend on no mapped argument.

@@ -231,7 +231,7 @@ class Linearized:
 
 
 def linearize_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...], forced: tuple[bool, ...] = ()) -> Linearized:
-    """Splits a jaxpr without constants into its primal and its tangent program; remembered with the jaxpr.
+    """Splits a jaxpr without constants into its primal and its tangent program; cached with the jaxpr.
 
     Results that `forced` marks have a tangent even if it is zero.
     """

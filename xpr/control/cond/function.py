@@ -163,8 +163,8 @@ def _scalar(what: str, name: str, x: Any, way_out: str) -> ShapedArray:
         raise TypeError(f"{what}: {name} must be a scalar, and is {describe(x)}.") from None
     if aval.shape:
         raise TypeError(
-            f"{what}: {name} must be a scalar, and is {aval.str_short()}. Reduce it to one value; to choose entry by "
-            "entry, jnp.where and lax.select_n do that, and vmap maps a choice over rows."
+            f"{what}: {name} must be a scalar, and is {aval.str_short()}. Reduce it to one value; to choose "
+            "elementwise, jnp.where and lax.select_n do that, and vmap maps a choice over rows."
         )
     return aval
 

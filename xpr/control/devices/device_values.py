@@ -89,8 +89,8 @@ class DeviceTrace(StageTrace):
             return ""
         axes, mesh = self.manual.axes, self.manual.mesh
         names = f"({', '.join(map(str, axes))})"
-        places = np.ndindex(*[mesh.shape[name] for name in axes])
-        lines = [f"  {place}: {np.array2string(row, prefix=f'  {place}: ')}" for place, row in zip(places, rows)]
+        coordinates = np.ndindex(*[mesh.shape[name] for name in axes])
+        lines = [f"  {at}: {np.array2string(row, prefix=f'  {at}: ')}" for at, row in zip(coordinates, rows)]
         return "\n".join([f"{tracer.aval.str_short()} at mesh coordinates {names} of {mesh.text}:", *lines])
 
     def explain(self, tracer: Tracer) -> str:

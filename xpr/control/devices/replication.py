@@ -227,7 +227,7 @@ def number(n: int, aval: ShapedArray) -> Literal:
 
 
 def of_each_row(jaxpr: Jaxpr, along: tuple[Any, ...], sizes: dict[Any, int]) -> Jaxpr:
-    """The program of a shard_map for rows that a vmap cuts along axes; remembered with the jaxpr.
+    """The program of a shard_map for rows that a vmap shards along axes; cached with the jaxpr.
 
     No spec names these axes, so that every value is the same along them for each row: a sum over them is a multiple.
 
@@ -249,7 +249,7 @@ def _of_each_row(eqn: JaxprEqn, along: tuple[Any, ...], sizes: dict[Any, int]) -
         return [eqn]
     if eqn.primitive is not psum_p or eqn.params["axis_index_groups"] is not None:
         raise ValueError(
-            f"shard_map: vmap spmd_axis_name cuts its rows over {along}, and `{eqn.primitive}` in the function "
+            f"shard_map: vmap spmd_axis_name shards its rows over {along}, and `{eqn.primitive}` in the function "
             f"communicates along {named}, which would mix rows. Map over another axis.\n"
             f"  {eqn.primitive} at {summarize(eqn.source)}: {text_of(eqn.source)}"
         )

@@ -225,7 +225,7 @@ class ShardedCall(MultiDeviceCall):
         return self.bind(closed, values, in_specs, out_specs), actual
 
     def check_rows(self, along: Sequence[Any]) -> None:
-        """Raises ValueError where the rows of a vmap are to be cut over an axis that cuts the rows themselves."""
+        """Raises ValueError where the rows of a vmap are to be sharded over an axis that partitions each row."""
         for spec in (*self.in_specs, *self.out_specs):
             twice = [name for name in along if name in self.manual.varying_axes(spec)]
             if twice:

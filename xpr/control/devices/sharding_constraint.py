@@ -35,8 +35,8 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
     Raises:
       TypeError: `shardings` has something else, or a spec while no mesh is current.
-      ValueError: an axis of an array can't be cut into equal parts; the message names the array and the spec. Inside of
-        jitted functions the compiler cuts such an axis along the first of the axes of an Auto mesh that do.
+      ValueError: an axis of an array can't be split into equal shards; the message names the array and the spec. Inside
+        of jitted functions the compiler partitions such an axis along the first of the axes of an Auto mesh that do.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.sharding import NamedSharding, PartitionSpec as P
@@ -84,7 +84,7 @@ def _beside_types(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
 
 
 def _even(sharding: NamedSharding, shape: Sequence[Any]) -> NamedSharding:
-    """The sharding with those axes of the mesh, from the first, that cut each axis of an array into equal parts."""
+    """The sharding with those axes of the mesh, from the first, that split each axis of an array into equal shards."""
     counts = sharding.shard_counts(len(shape))
     if all(n % count == 0 for n, count in zip(shape, counts)) or len(sharding.spec) > len(shape):
         return sharding
@@ -126,7 +126,7 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
 
     Raises:
       TypeError: `out_shardings` has something else than shardings, or a spec while no mesh is current.
-      ValueError: an axis of an array can't be cut into equal parts; the message names the array and the spec.
+      ValueError: an axis of an array can't be split into equal shards; the message names the array and the spec.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.sharding import PartitionSpec as P

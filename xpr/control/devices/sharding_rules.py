@@ -1,7 +1,7 @@
 """Rules that say how the axes of the operands and results of an operation belong together, as Shardy reads them.
 
-An axis is a factor, or a product of several. Factors of the same name are cut alike: `"i j, j k -> i k"` are the axes
-of a product of matrices.
+An axis is a factor, or a product of several. Factors of the same name are sharded alike: `"i j, j k -> i k"` are the
+axes of a product of matrices.
 """
 
 from __future__ import annotations
@@ -83,9 +83,9 @@ class SdyShardingRule:
     Args:
       operand_mappings: an `ArrayMapping`, or a tuple as one takes it, for each operand.
       result_mappings: likewise for each result.
-      reduction_factors: those that are summed over: where they are cut, results are sums over devices.
-      need_replication_factors: those along which arrays are not to be cut.
-      permutation_factors: those that take communication between neighbours where they are cut.
+      reduction_factors: those that are summed over: where they are sharded, results are sums over devices.
+      need_replication_factors: those along which arrays are not to be sharded.
+      permutation_factors: those that take communication between neighbours where they are sharded.
       **factor_sizes: the sizes of factors that occur in compound factors alone.
     Raises:
       ValueError: a factor is not used, or is of several kinds, or its size is missing, or given and known.

@@ -138,7 +138,7 @@ class _Run:
     """One run of a loop."""
 
     def __init__(self, step: int):
-        self.place = bar.here()
+        self.output = bar.here()
         self.first = self.last = step
         self.started = self.called = time.perf_counter()
         self.shown = 0.0
@@ -147,16 +147,16 @@ class _Run:
         """Shows the bar if it is time, and returns the step of the next call."""
         now = time.perf_counter()
         taken, steps = now - self.called, step - self.last
-        if now - self.shown >= self.place.seconds:
+        if now - self.shown >= self.output.seconds:
             self.show(bars, step, total, False)
             self.shown = now
         self.last, self.called = step, time.perf_counter()
         if not steps:
             return step + 1
-        if taken < self.place.seconds / 10:  # too short to be measured; twice as many will tell
+        if taken < self.output.seconds / 10:  # too short to be measured; twice as many will tell
             return step + 2 * steps
-        return step + max(int(steps * self.place.seconds / taken), 1)
+        return step + max(int(steps * self.output.seconds / taken), 1)
 
     def show(self, bars: _Bars, step: int, total: int, last: bool) -> None:
         seconds = time.perf_counter() - self.started
-        self.place.show(bars.desc, step, total if total >= 0 else None, seconds, last, bars.leave)
+        self.output.show(bars.desc, step, total if total >= 0 else None, seconds, last, bars.leave)

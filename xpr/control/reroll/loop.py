@@ -140,12 +140,12 @@ class Loop:
     def row_of(self, atom: Atom) -> tuple[Var, int] | None:
         """The array that a value is a row of, and the index of that row."""
         squeezed = self.whole.producer_of(atom, squeeze_p)
-        cut = squeezed and squeezed.params["dimensions"] == (0,) and self.whole.producer_of(squeezed.invars[0], slice_p)
-        if not cut:
+        eqn = squeezed and squeezed.params["dimensions"] == (0,) and self.whole.producer_of(squeezed.invars[0], slice_p)
+        if not eqn:
             return None
-        whole: Any = cut.invars[0]
-        index = cut.params["start_indices"][0]
-        return (whole, index) if cut.params == _slice_params(whole, index, index + 1) else None
+        whole: Any = eqn.invars[0]
+        index = eqn.params["start_indices"][0]
+        return (whole, index) if eqn.params == _slice_params(whole, index, index + 1) else None
 
 
 def _slice_params(whole: Any, start: int, limit: int) -> dict[str, Any]:

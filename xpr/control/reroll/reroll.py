@@ -194,14 +194,14 @@ def _groups(whole: Equations, repetition: Repetition, least: int) -> Groups | No
         longer = repetition._replace(period=periods * repetition.period)
         if longer.repeats < least:
             break
-        for start in _cuts(whole, longer, least):
+        for start in _starts(whole, longer, least):
             groups = Groups(whole, start, longer.period, (longer.end - start) // longer.period)
             if groups.count >= least:
                 return groups
     return None
 
 
-def _cuts(whole: Equations, repetition: Repetition, least: int) -> list[int]:
+def _starts(whole: Equations, repetition: Repetition, least: int) -> list[int]:
     """Where the first group may start, best first: where fewest values pass from a group to the next."""
     _, _, period = repetition
     fitting = range(min(period, repetition.end - repetition.start - least * period + 1))
@@ -211,7 +211,7 @@ def _cuts(whole: Equations, repetition: Repetition, least: int) -> list[int]:
     begin, eqns = max(middle - 2 * period, repetition.start), whole.eqns
     readers = range(begin, min(middle + 3 * period, repetition.end))
     last = {v: index for index in readers for v in eqns[index].invars}
-    changes = [0] * (period + 1)  # of the number of values that pass a cut, by position in the middle group
+    changes = [0] * (period + 1)  # of the number of values that pass a boundary, by position in the middle group
     for index in range(begin, middle + period):
         first = max(index + 1 - middle, 0)
         for v in eqns[index].outvars:

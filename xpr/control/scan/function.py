@@ -167,7 +167,7 @@ def _length(rows: Sequence[Any], xs: Any, length: int | None) -> int:
     if not all(shapes):
         paths = [f"xs{tree.keystr(path)}" for (path, _), shape in zip(tree.leaves_with_path(xs), shapes) if not shape]
         raise ValueError(f"scan: it goes over the first axis of each of the xs, and {', '.join(paths)} has no axis.")
-    _refuse_cut_rows(rows, xs)
+    _refuse_partitioned_rows(rows, xs)
     lengths = {shape[0] for shape in shapes}
     if length is not None:
         try:
@@ -194,14 +194,14 @@ def _length(rows: Sequence[Any], xs: Any, length: int | None) -> int:
     return n
 
 
-def _refuse_cut_rows(rows: Sequence[Any], xs: Any) -> None:
+def _refuse_partitioned_rows(rows: Sequence[Any], xs: Any) -> None:
     """Raises ValueError where the rows that the steps take are on different devices."""
-    cut = [x for x in rows if parts_of(aval_of(x))[0] is not None]
-    if cut:
+    partitioned = [x for x in rows if parts_of(aval_of(x))[0] is not None]
+    if partitioned:
         lines = [
             f"  xs{tree.keystr(path)}   {aval_of(x).str_short()}"
             for path, x in tree.leaves_with_path(xs)
-            if any(x is each for each in cut)
+            if any(x is each for each in partitioned)
         ]
         raise ValueError(
             "scan: the first axis of the xs must not be partitioned over a mesh, since each step takes a row: the 0th "

@@ -125,7 +125,7 @@ class _Plan:
 
     def __init__(self, whole: Jaxpr, operands: Groups, results: Groups, shifts: bool):
         self.eqns, self.shifts = whole.eqns, shifts
-        self.makers = {v: eqn for eqn in whole.eqns for v in eqn.outvars}
+        self.producers = {v: eqn for eqn in whole.eqns for v in eqn.outvars}
         self.order = {id(eqn): i for i, eqn in enumerate(whole.eqns)}
         consts, carry, xs = operands.split(whole.invars)
         outvars, _ = split_list(whole.outvars, sum(results.sizes))
@@ -141,7 +141,7 @@ class _Plan:
         """Plans for the `wanted` residuals, beginning with those that others may be computed from."""
         carries = {v for v in wanted if v in self.carry}
         computed = [v for v in wanted if not self.is_free(v) and v not in carries]
-        for v in sorted(computed, key=lambda v: self.order[id(self.makers[v])]):
+        for v in sorted(computed, key=lambda v: self.order[id(self.producers[v])]):
             eqns = self.recipe(v, carries)
             if eqns is None:
                 self.stacks.append(v)
@@ -160,7 +160,7 @@ class _Plan:
             atom = pending.pop()
             if atom is not v and (self.is_free(atom) or atom in carries):
                 continue
-            eqn = self.makers.get(atom)
+            eqn = self.producers.get(atom)
             if eqn is None or eqn.primitive not in CHEAP or len(eqns) == LONGEST:
                 return None
             if id(eqn) not in eqns:

@@ -47,7 +47,7 @@ def find_products(jaxpr: Jaxpr, terms: Sequence[Any], rows: Sequence[Var], const
     """
     if not any(eqn.primitive is dot_general_p for eqn in jaxpr.eqns):
         return [None] * len(terms)
-    makers = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+    producers = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
     readers: dict[Any, int] = {}
     for v in [*(v for eqn in jaxpr.eqns for v in eqn.invars), *jaxpr.outvars]:
         if isinstance(v, Var):
@@ -56,10 +56,10 @@ def find_products(jaxpr: Jaxpr, terms: Sequence[Any], rows: Sequence[Var], const
 
     def product_of(term: Any) -> Product | None:
         moved = None
-        eqn = makers.get(term)
+        eqn = producers.get(term)
         if eqn is not None and eqn.primitive is transpose_p and readers[term] == 1:
             moved, term = eqn, eqn.invars[0]
-            eqn = makers.get(term)
+            eqn = producers.get(term)
         if eqn is None or eqn.primitive is not dot_general_p or readers[term] != 1:
             return None
         if not all(isinstance(v, Var) and v not in fixed for v in eqn.invars):

@@ -1,4 +1,4 @@
-"""What all sparse arrays have: a shape, stored elements, and their place in pytrees."""
+"""What all sparse arrays have: a shape, stored elements, and their flattening as pytrees."""
 
 from __future__ import annotations
 

@@ -204,8 +204,8 @@ def bcoo_reshape(
         raise ValueError(f"bcoo_reshape: an array of shape {mat.shape} can't have shape {new_sizes}.")
     batch_size, sparse_size, _ = map(math.prod, groups)
     sizes = [int(math.prod(new_sizes[: i + 1])) for i in range(len(new_sizes))]
-    n_batch = _cut(sizes, batch_size, bool(groups[0]))
-    end = _cut(sizes, batch_size * sparse_size, True)
+    n_batch = _leading_axes(sizes, batch_size, bool(groups[0]))
+    end = _leading_axes(sizes, batch_size * sparse_size, True)
     if n_batch is None or end is None:
         raise ValueError(
             f"bcoo_reshape: from shape {mat.shape} with {mat.n_batch} batch and {mat.n_dense} dense axes to "
@@ -227,7 +227,7 @@ def bcoo_reshape(
     return BCOO((data, moved_out(new, inside, sparse)), shape=new_sizes)
 
 
-def _cut(sizes: Sequence[int], size: int, trailing_ones: bool) -> int | None:
+def _leading_axes(sizes: Sequence[int], size: int, trailing_ones: bool) -> int | None:
     """How many leading axes have `size` elements together, with the axes of size 1 behind them or without."""
     fitting = [i + 1 for i, each in enumerate(sizes) if each == size]
     if size == 1:

@@ -181,7 +181,7 @@ def _mul(values: Sequence[Any], **params: Any) -> Any:
     x_shape, y_shape = x.shape, jnp.shape(y) if not _is_sparse(y) else y.shape
     if not _is_sparse(y):
         shape = jnp.broadcast_shapes(x_shape, y_shape)
-        return _with_data(x, bcoo_multiply_dense(_bcoo(x), y)) if shape == x_shape else _mul([_stretched(x, shape), y])
+        return _with_data(x, bcoo_multiply_dense(_bcoo(x), y)) if shape == x_shape else _mul([_broadcast(x, shape), y])
     if x.indices is y.indices and x.unique_indices:
         return _with_data(x, x.data * y.data)
     return bcoo_multiply_sparse(_bcoo(x), _bcoo(y))
@@ -211,7 +211,7 @@ def _add(values: Sequence[Any], **params: Any) -> Any:
     if x.indices is y.indices and x.shape == y.shape:
         return like(x, x.data + y.data)
     shape = jnp.broadcast_shapes(x.shape, y.shape)
-    x, y = _stretched(x, shape), _stretched(y, shape)
+    x, y = _broadcast(x, shape), _broadcast(y, shape)
     if (x.n_batch, x.n_dense) != (y.n_batch, y.n_dense):
         raise NotImplementedError(
             f"sparsify: the sum of {x!r} and {y!r}, which differ in batch or dense axes. Change them by update_layout."
@@ -229,7 +229,7 @@ def _sub(values: Sequence[Any], **params: Any) -> Any:
     return _add([x, _with_data(y, -y.data) if _is_sparse(y) else -y])
 
 
-def _stretched(x: Any, shape: Sequence[int]) -> BCOO:
+def _broadcast(x: Any, shape: Sequence[int]) -> BCOO:
     """Axes of size 1 grown to a shape."""
     x = _bcoo(x)
     if x.shape == tuple(shape):

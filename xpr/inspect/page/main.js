@@ -8,7 +8,7 @@ const tip = $(".tip"), search = $(".search input"), details = $(".details");
 const sizeText = (program, v) => amount(program.bytesOf(v), "B");
 
 function variableTip(program, v) {
-  const e = program.maker[v], readers = program.readers.get(v) || [];
+  const e = program.producer[v], readers = program.readers.get(v) || [];
   const from = e < 0 ? "an argument" : `made by ${program.primitives[program.eqns[e][PRIMITIVE]]}, ${program.indexOf(e)}`;
   return `${escape(program.typed(v))}\n<small>${sizeText(program, v)} · ${from} · read by ${plural(readers.length, "equation")}</small>`;
 }
@@ -43,7 +43,7 @@ function showDetails(side, e) {
     `<td>${v < 0 ? "" : sizeText(program, v)}</td><td>${whence(v, ends)}</td></tr>`;
   const whence = (v, ends) => {
     if (v < 0) return "";
-    if (ends === "takes") return program.maker[v] < 0 ? "an argument" : `from ${link(program.maker[v])}`;
+    if (ends === "takes") return program.producer[v] < 0 ? "an argument" : `from ${link(program.producer[v])}`;
     const readers = program.readers.get(v) || [];
     return (readers.length ? `to ${readers.slice(0, 6).map(link).join(", ")}` : "") + (readers.length > 6 ? ` and ${readers.length - 6} more` : "");
   };

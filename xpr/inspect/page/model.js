@@ -33,10 +33,10 @@ class Program {
     this.held.forEach((held, e) => held.forEach(({ jaxpr }) => {
       if (!this.parentOf.has(jaxpr)) this.parentOf.set(jaxpr, e);
     }));
-    this.maker = new Int32Array(this.names.length).fill(-1);
+    this.producer = new Int32Array(this.names.length).fill(-1);
     this.readers = new Map();
     this.eqns.forEach((eqn, e) => {
-      eqn[RESULTS].forEach((v) => { this.maker[v] = e; });
+      eqn[RESULTS].forEach((v) => { this.producer[v] = e; });
       new Set(eqn[OPERANDS]).forEach((v) => {
         if (v < 0) return;
         if (!this.readers.has(v)) this.readers.set(v, []);
@@ -61,13 +61,13 @@ class Program {
   textOf(v) { return v < 0 ? this.literals[-1 - v][0] : this.names[v]; }
   bytesOf(v) { return v < 0 ? 0 : this.typeBytes[this.varTypes[v]]; }
   typed(v) { return `${this.textOf(v)}:${this.typeOf(v)}`; }
-  // How much dearer an equation is than others are on average: 0 for the average, 1 for the dearest.
+  // How much more expensive an equation is than others are on average: 0 for the average, 1 for the most expensive.
   heat(e) {
     const cost = (eqn) => this.isTimed ? eqn[SECONDS] : Math.max(eqn[FLOPS], eqn[BYTES]);
     this.mean = this.mean || this.eqns.reduce((sum, eqn) => sum + cost(eqn), 0) / this.eqns.length || 1;
-    this.dearest = this.dearest || this.eqns.reduce((most, eqn) => Math.max(most, cost(eqn)), 0);
+    this.highest = this.highest || this.eqns.reduce((most, eqn) => Math.max(most, cost(eqn)), 0);
     const above = cost(this.eqns[e]) - this.mean;
-    return above > 0 && this.dearest > 1.5 * this.mean ? Math.sqrt(above / (this.dearest - this.mean)) : 0;
+    return above > 0 && this.highest > 1.5 * this.mean ? Math.sqrt(above / (this.highest - this.mean)) : 0;
   }
 
   share(e, column) { return this.eqns[e][column] / this.most[column - FLOPS]; }

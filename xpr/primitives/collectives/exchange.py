@@ -543,7 +543,7 @@ def all_to_all(
                 f"all_to_all: axis {split} of {aval.str_short()} is split among {count} rows, so its size must be "
                 f"{'a multiple of that' if tiled else 'that, or a multiple of it with tiled=True'}."
             )
-        if tiled:  # the axis of the stretch follows the split one
+        if tiled:  # the axis within a block follows the split one
             leaf = _parted(leaf, split, count)
         out = _exchanged_along(leaf, names, split, concat, groups)
         return _merged(out, concat) if tiled else out

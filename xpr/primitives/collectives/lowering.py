@@ -109,7 +109,7 @@ def lower_reduce_scatter(
     b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], *, scatter_dimension: int,
     axis_name: Sequence[Any], axis_index_groups: Groups, tiled: bool, **_: Any,
 ) -> list[Value]:  # fmt: skip
-    """Each device is left with a stretch of the axis, which has size 1 and goes where they are not tiled."""
+    """Each device is left with a block of the axis, which has size 1 and goes where they are not tiled."""
     (x,), (aval,), at = operands, avals, scatter_dimension
     part = aval if tiled else aval.update(shape=(*aval.shape[:at], 1, *aval.shape[at:]))
     properties = _group_properties(b, groups_along(b, "psum_scatter", axis_name, axis_index_groups))

@@ -84,7 +84,7 @@ def _info(aval: ShapedArray) -> ShapedArray:
     return ShapedArray(aval.shape[:-2], dtypes.int32)
 
 
-def _cut_axis(x: Any, subset: tuple[int, int] | None, axis: int) -> Any:
+def _subset(x: Any, subset: tuple[int, int] | None, axis: int) -> Any:
     return x if subset is None else slice_in_dim(x, *subset, axis=axis)
 
 
@@ -200,7 +200,7 @@ def eigh(
     check_choice("eigh", "implementation", implementation, EighImplementation.QR)
     check_matrices("eigh", aval_of(x), square=True)
     w, v = eigh_p.bind(symmetrized(x) if symmetrize_input else x, lower=bool(lower), compute_v=True)
-    return _cut_axis(v, subset_by_index, -1), _cut_axis(w, subset_by_index, -1)
+    return _subset(v, subset_by_index, -1), _subset(w, subset_by_index, -1)
 
 
 # -- eig: A V = V diag(w), of any square matrices; all results are complex: w, then the left and the right eigenvectors
@@ -560,7 +560,7 @@ def svd(
     if subset_by_index is not None and compute_uv and full_matrices:
         raise ValueError("svd: subset_by_index picks of the first min(m, n) vectors: pass full_matrices=False.")
     outs = svd_p.bind(x, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv), **chosen)
-    s = _cut_axis(outs[0], subset_by_index, -1)
+    s = _subset(outs[0], subset_by_index, -1)
     if not compute_uv:
         return s
-    return _cut_axis(outs[1], subset_by_index, -1), s, _cut_axis(outs[2], subset_by_index, -2)
+    return _subset(outs[1], subset_by_index, -1), s, _subset(outs[2], subset_by_index, -2)

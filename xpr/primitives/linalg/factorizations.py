@@ -54,7 +54,7 @@ def solved(a: Any, b: Any, left_side: bool = True, lower: bool = True, **params:
     return triangular_solve_p.bind(a, b, left_side=left_side, lower=lower, **options)
 
 
-def cut(x: Any, rows: int, columns: int) -> Any:
+def leading(x: Any, rows: int, columns: int) -> Any:
     """The first rows and columns of matrices."""
     ndim = aval_of(x).ndim
     if aval_of(x).shape[-2:] == (rows, columns):
@@ -329,8 +329,8 @@ def unpacked(factors: Any) -> tuple[Any, Any]:
     """L and U, [..., m, k] and [..., k, n], k the lesser of m and n."""
     *_, m, n = aval_of(factors).shape
     k = min_dim(m, n)
-    left = cut(factors, m, k)
-    return add(lower_triangle(left, -1), identity(aval_of(left))), upper_triangle(cut(factors, k, n))
+    left = leading(factors, m, k)
+    return add(lower_triangle(left, -1), identity(aval_of(left))), upper_triangle(leading(factors, k, n))
 
 
 def _lu_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -345,15 +345,15 @@ def _lu_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     factors, _, order = outs
     *_, m, n = aval_of(factors).shape
     k = min_dim(m, n)
-    left, right = grown(cut(factors, m, k), m, m), grown(cut(factors, k, n), n, n)
+    left, right = grown(leading(factors, m, k), m, m), grown(leading(factors, k, n), n, n)
     if n > k:
         corner = slice_in_dim(identity(aval_of(right)), k, n, axis=-2)
-        right = concatenate([cut(right, k, n), corner], aval_of(right).ndim - 2)
+        right = concatenate([leading(right, k, n), corner], aval_of(right).ndim - 2)
     change = solved(left, permuted_rows(da, order), unit_diagonal=True)
     change = solved(right, change, left_side=False, lower=False)
     left = add(lower_triangle(left, -1), identity(aval_of(left)))
-    below = product(left, lower_triangle(cut(change, m, k), -1))
-    above = product(cut(upper_triangle(change), k, n), upper_triangle(right))
+    below = product(left, lower_triangle(leading(change, m, k), -1))
+    above = product(leading(upper_triangle(change), k, n), upper_triangle(right))
     tangent = add(grown(below, m, n), grown(above, m, n))
     return outs, [tangent, *no_tangents(outs[1:])]
 

@@ -22,7 +22,7 @@ from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.elementwise_while import written
 from xpr.primitives.linalg import library_calls
 from xpr.primitives.linalg.choices import check_choice
-from xpr.primitives.linalg.factorizations import cubic, cut, grown, solved
+from xpr.primitives.linalg.factorizations import cubic, grown, leading, solved
 from xpr.primitives.linalg.matrices import (
     adjoint,
     batch_stacks,
@@ -102,7 +102,7 @@ def _qr_lower(
     k = q.shape[-1]
     wide, high = min_dim(k, n), min_dim(k, m)
     reflections, upper = written(
-        b, lambda x: [grown(cut(x, m, wide), m, k), upper_triangle(grown(cut(x, high, n), k, n))], [packed]
+        b, lambda x: [grown(leading(x, m, wide), m, k), upper_triangle(grown(leading(x, high, n), k, n))], [packed]
     )
     name = "ungqr" if q.dtype in dtypes.COMPLEX else "orgqr"
     target, _ = library_calls.routine(b, "qr", q, (name, {}), ("cusolver_orgqr_ffi", {}))
@@ -129,7 +129,7 @@ def _qr_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: b
     if pivoting:
         da = transposed(permuted_rows(transposed(da), outs[2]))
     k = min_dim(m, n)
-    change = solved(cut(r, k, k), cut(da, m, k), left_side=False, lower=False)
+    change = solved(leading(r, k, k), leading(da, m, k), left_side=False, lower=False)
     seen = product(adjoint(q), change)
     below = lower_triangle(seen, -1)
     skew = sub(below, adjoint(below))

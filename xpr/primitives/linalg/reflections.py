@@ -20,7 +20,7 @@ from xpr.errors import ArgumentError, UnsupportedRule
 from xpr.primitives.elementwise import add, mul, sub
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.linalg import library_calls
-from xpr.primitives.linalg.factorizations import cubic, cut
+from xpr.primitives.linalg.factorizations import cubic, leading
 from xpr.primitives.linalg.matrices import (
     adjoint,
     batch_stacks,
@@ -204,7 +204,7 @@ def _tangent_of_product(a: Any, taus: Any, c: Any, tangents: list[Any], transpos
     da, dtaus, dc = tangents
     *stack, m, _ = aval_of(a).shape
     k = aval_of(taus).shape[-1]
-    below, tangents_below = lower_triangle(cut(a, m, k), -1), lower_triangle(cut(da, m, k), -1)
+    below, tangents_below = lower_triangle(leading(a, m, k), -1), lower_triangle(leading(da, m, k), -1)
     vectors = add(below, identity(aval_of(below)))
     if transpose:
         taus, dtaus = conjugated(taus), conjugated(dtaus)
@@ -258,7 +258,7 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = Fal
       taus: [..., k], their factors.
       c: the matrix, [..., m, p], or [..., p, m] where `left` is False.
       left: Q C; or else C Q.
-      transpose: Q^H in the place of Q.
+      transpose: Q^H in place of Q.
     Returns:
       An array of the shape of `c`.
     Raises:

@@ -1,9 +1,9 @@
 """Convolution: a kernel slid over the spatial axes of a stack of images, and summed over their features.
 
 The operands are images (batch, features, space ...) and kernels (features out, features in, space ...), in whatever
-order `dimension_numbers` say. With `feature_group_count` = g the features are cut into g groups that are convolved each
-by itself; with `batch_group_count` = g the batch is cut so instead, and group i of it meets group i of the kernel's
-outputs. Both are read (group, member), the group slowest.
+order `dimension_numbers` say. With `feature_group_count` = g the features are split into g groups that are convolved
+each by itself; with `batch_group_count` = g the batch is split so instead, and group i of it meets group i of the
+kernel's outputs. Both are read (group, member), the group slowest.
 
 A convolution is bilinear, and its derivatives are convolutions again. Along one axis, with stride s, dilations d of the
 images and r of the kernel, and `low` padding,
@@ -262,13 +262,13 @@ def _exchanged(spec: Axes) -> Axes:
 
 
 def _move_groups(x: Any, source: int, target: int, groups: int) -> Any:
-    """Cuts axis `source` into (group, member) and merges the groups into axis `target`, where they are slowest."""
+    """Splits axis `source` into (group, member) and merges the groups into axis `target`, where they are slowest."""
     if groups == 1:
         return x
     shape = list(aval_of(x).shape)
     shape[source : source + 1] = [groups, shape[source] // groups]
-    cut = reshape(x, shape)
-    return _merge(cut, source, target)
+    split = reshape(x, shape)
+    return _merge(split, source, target)
 
 
 def _merge(x: Any, source: int, target: int) -> Any:
@@ -279,8 +279,8 @@ def _merge(x: Any, source: int, target: int) -> Any:
     return reshape(moved, shape)
 
 
-def _cut(x: Any, axis: int, *sizes: int) -> Any:
-    """Cuts an axis into several; one size is -1."""
+def _split(x: Any, axis: int, *sizes: int) -> Any:
+    """Splits an axis into several; one size is -1."""
     shape = list(aval_of(x).shape)
     known = -int(np.prod(sizes))
     shape[axis : axis + 1] = [shape[axis] // known if n < 0 else n for n in sizes]
@@ -316,10 +316,10 @@ def _batch_images(size: int, lhs: Any, dim: Any, rhs: Any, params: dict[str, Any
     if groups == 1:
         merged = _merge(lhs, dim, batch)
     else:
-        cut = _cut(move_axis(lhs, dim, aval_of(lhs).ndim - 1), batch, groups, -1)
-        merged = _merge(_merge(cut, aval_of(cut).ndim - 1, batch + 1), batch, batch)
+        split = _split(move_axis(lhs, dim, aval_of(lhs).ndim - 1), batch, groups, -1)
+        merged = _merge(_merge(split, aval_of(split).ndim - 1, batch + 1), batch, batch)
     out = conv_general_dilated_p.bind(merged, rhs, **params)
-    return [_cut(out, out_spec[0], size, -1)], [out_spec[0]]
+    return [_split(out, out_spec[0], size, -1)], [out_spec[0]]
 
 
 def _batch_kernels(size: int, lhs: Any, rhs: Any, dim: int, params: dict[str, Any]) -> Any:
@@ -329,10 +329,10 @@ def _batch_kernels(size: int, lhs: Any, rhs: Any, dim: int, params: dict[str, An
     groups = params["feature_group_count"] * params["batch_group_count"]
     if groups == 1:
         out = conv_general_dilated_p.bind(lhs, _merge(rhs, dim, feature), **params)
-        return [_cut(out, out_spec[1], size, -1)], [out_spec[1]]
-    cut = _cut(move_axis(rhs, dim, aval_of(rhs).ndim - 1), feature, groups, -1)
-    merged = _merge(_merge(cut, aval_of(cut).ndim - 1, feature + 1), feature, feature)
-    out = _cut(conv_general_dilated_p.bind(lhs, merged, **params), out_spec[1], groups, size, -1)
+        return [_split(out, out_spec[1], size, -1)], [out_spec[1]]
+    split = _split(move_axis(rhs, dim, aval_of(rhs).ndim - 1), feature, groups, -1)
+    merged = _merge(_merge(split, aval_of(split).ndim - 1, feature + 1), feature, feature)
+    out = _split(conv_general_dilated_p.bind(lhs, merged, **params), out_spec[1], groups, size, -1)
     separate = move_axis(out, out_spec[1] + 1, 0)
     return [_merge(separate, out_spec[1] + 1, out_spec[1] + 1)], [0]
 
@@ -344,7 +344,7 @@ def _batch_both(size: int, lhs: Any, lhs_dim: int, rhs: Any, rhs_dim: int, param
     grouped = _merge(lhs, lhs_dim, lhs_spec[1] if kind == "feature_group_count" else lhs_spec[0])
     params = params | {kind: size * params[kind]}
     out = conv_general_dilated_p.bind(grouped, _merge(rhs, rhs_dim, rhs_spec[0]), **params)
-    return [_cut(out, out_spec[1], size, -1)], [out_spec[1]]
+    return [_split(out, out_spec[1], size, -1)], [out_spec[1]]
 
 
 def _conv_flops(

@@ -427,7 +427,7 @@ def conv_general_dilated_local(
         lhs, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, precision
     )
     numbers = conv_dimension_numbers(aval_of(lhs).shape, aval_of(rhs).shape, dimension_numbers)
-    (batch, features, *places), (_, weights, *kernel_places) = numbers.out_spec, numbers.rhs_spec
+    (batch, features, *spatial), (_, weights, *kernel_spatial) = numbers.out_spec, numbers.rhs_spec
     contracted = (weights,), (features,)
-    out = dot_general(rhs, patches, (contracted, (kernel_places, places)), precision)  # places, features out, batch
-    return transpose(out, np.argsort([*places, features, batch]).tolist())
+    out = dot_general(rhs, patches, (contracted, (kernel_spatial, spatial)), precision)  # spatial, features out, batch
+    return transpose(out, np.argsort([*spatial, features, batch]).tolist())

@@ -10,8 +10,8 @@ Four kinds are therefore lowered to other operations (f32, 2 cores; before -> af
 * complex numbers, on any platform: four real convolutions.
 
 Of a convolution on several devices these are the programs of one (`convolution_partitioning.py`). Where the compiler
-cuts it by itself, spatial axes are whole: where those of the images or of the window are cut, results of jaxlib 0.10
-are wrong by a factor.
+partitions it by itself, spatial axes are whole: where those of the images or of the window are partitioned, results of
+jaxlib 0.10 are wrong by a factor.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Axes = tuple[int, ...]
 
 
 def lower_convolution(b: Builder, operands: list[Value], avals: list[ShapedArray], **params: Any) -> list[Value]:
-    """A convolution whose spatial axes the compiler does not cut."""
+    """A convolution whose spatial axes the compiler does not partition."""
     lhs, rhs, out = params["dimension_numbers"]
     images, kernel = b.whole(operands[0], lhs[2:]), b.whole(operands[1], rhs[2:])
     return [b.convert(b.whole(convolved(b, [images, kernel], avals[0], params), out[2:]), avals[0].dtype)]
@@ -78,7 +78,7 @@ def _lower_real(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: di
 
 
 def _lower_plain(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: dict[str, Any]) -> Value:
-    images, padding = _cut_as_padded(b, lhs, params)
+    images, padding = _without_removed(b, lhs, params)
     if images is None:
         return b.constant(0, out)
     strides = params["window_strides"]
@@ -96,7 +96,7 @@ def _lower_plain(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: d
     return b.fusion_barrier(convolved) if b.platform == "cpu" else convolved  # as a product is, see dot_lowering
 
 
-def _cut_as_padded(b: Builder, lhs: Value, params: dict[str, Any]) -> tuple[Value | None, Pads]:
+def _without_removed(b: Builder, lhs: Value, params: dict[str, Any]) -> tuple[Value | None, Pads]:
     """The images less the elements that negative padding removes, None if it removes all; and the padding that is left.
 
     XLA:CPU reads what is beyond the end of images whose padding is negative at the start and positive at the end.
@@ -224,12 +224,12 @@ def _lower_contraction(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, par
 def _lower_groups(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: dict[str, Any]) -> Value:
     lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
     groups = params["feature_group_count"] * params["batch_group_count"]
-    cut = lhs_spec[1] if params["batch_group_count"] == 1 else lhs_spec[0]
+    grouped = lhs_spec[1] if params["batch_group_count"] == 1 else lhs_spec[0]
     alone = params | {"feature_group_count": 1, "batch_group_count": 1}
     part = out.update(shape=tuple(n // groups if a == out_spec[1] else n for a, n in enumerate(out.shape)))
     parts = []
     for g in range(groups):
-        images, kernel = _group(b, lhs, cut, g, groups), _group(b, rhs, rhs_spec[0], g, groups)
+        images, kernel = _group(b, lhs, grouped, g, groups), _group(b, rhs, rhs_spec[0], g, groups)
         parts.append(_lower_real(b, images, kernel, part, alone))
     return b.op("stablehlo.concatenate", parts, out, f"dimension = {out_spec[1]} : i64")
 

@@ -51,7 +51,7 @@ def conv_shape_tuple(
       rhs_shape: of the kernel.
       strides: one for each spatial axis.
       pads: a padding by name, or a (low, high) pair for each.
-      batch_group_count: into how many groups the batch is cut.
+      batch_group_count: into how many groups the batch is split.
 
     Returns:
       A shape.

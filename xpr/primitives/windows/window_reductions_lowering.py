@@ -188,13 +188,13 @@ def lower_scatter(
     chosen = b.fusion_barrier(_chosen(b, padded_x, source.aval, direction, window))
     zero = b.constant(0, source.aval)
     direct = _all_one(window["base_dilation"])
-    cut = [low if direct else 0 for low, _ in window["padding"]]
+    lows = [low if direct else 0 for low, _ in window["padding"]]
     shape = out.shape if direct else padded_x.aval.shape
     total = None
     for number, starts in enumerate(offsets(window)):
         is_chosen = _compare(b, chosen, b.constant(number, chosen.aval), "EQ")
         share = b.op("stablehlo.select", [is_chosen, source, zero], source.aval)
-        share = _scattered(b, share, [start - c for start, c in zip(starts, cut)], shape, window["window_strides"])
+        share = _scattered(b, share, [start - low for start, low in zip(starts, lows)], shape, window["window_strides"])
         total = share if total is None else b.op("stablehlo.add", [total, share], share.aval)
     assert total is not None  # a window has at least one element
     return total if direct else _unspread(b, total, out, window)

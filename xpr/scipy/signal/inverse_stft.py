@@ -18,8 +18,8 @@ from xpr.scipy.signal.spectra import along_last, segments_of
 def _overlapped(segments: Any, step: int) -> Any:
     """The sum of segments [..., count, size], each one `step` further than the one before.
 
-    They are cut into blocks of `step` elements, and what block b of segment t adds to is block t + b. With as many
-    blocks of zeros behind each row of blocks b, cutting all of them into rows that are one shorter moves row b by b.
+    They are split into blocks of `step` elements, and what block b of segment t adds to is block t + b. With as many
+    blocks of zeros behind each row of blocks b, splitting all of them into rows that are one shorter moves row b by b.
     """
     *stack, count, size = segments.shape
     blocks = -(-size // step)
@@ -84,14 +84,14 @@ def istft(
     if nfft is None:
         nfft = implied + 1 if input_onesided and size == implied + 1 else implied
     inverse = jnp.fft.irfft if input_onesided else jnp.fft.ifft
-    pieces = inverse(spectra, nfft)
-    cut = segments_of("istft", window, size, noverlap or size // 2, nfft, size, pieces.dtype)
-    window = cut.window.astype(pieces.dtype)
-    pieces = pieces[..., : cut.size] * along_last(window * jnp.sum(window), pieces.ndim)
-    squares = jnp.broadcast_to(along_last(window * window, 2), pieces.shape[-2:])
-    x, norm = _overlapped(pieces, cut.step), _overlapped(squares, cut.step)
+    segments = inverse(spectra, nfft)
+    layout = segments_of("istft", window, size, noverlap or size // 2, nfft, size, segments.dtype)
+    window = layout.window.astype(segments.dtype)
+    segments = segments[..., : layout.size] * along_last(window * jnp.sum(window), segments.ndim)
+    squares = jnp.broadcast_to(along_last(window * window, 2), segments.shape[-2:])
+    x, norm = _overlapped(segments, layout.step), _overlapped(squares, layout.step)
     if boundary:
-        half = cut.size // 2
+        half = layout.size // 2
         x, norm = x[..., half : x.shape[-1] - half], norm[..., half : norm.shape[-1] - half]
     x = x / along_last(jnp.where(jnp.abs(norm) > 1e-10, norm, 1), x.ndim)
     x = jnp.moveaxis(x, -1, time_axis - (freq_axis < time_axis))

@@ -20,7 +20,7 @@ from xpr.scipy.signal.windows import window_of
 
 
 class Segments(NamedTuple):
-    """How a signal is cut: the window, the length of a segment, the overlap of two, and the length of transforms."""
+    """How a signal is split: the window, the length of a segment, the overlap of two, and the length of transforms."""
 
     window: Any
     size: int
@@ -45,7 +45,7 @@ def segments_of(
         raise ValueError(f"{name}: nperseg is 1 or more, and is {size}.")
     if isinstance(window, (str, tuple)):
         if size is not None and size > length:
-            warn(f"{name}: nperseg={size} is cut to the length of the signal, {length}.", stacklevel=4)
+            warn(f"{name}: nperseg={size} is reduced to the length of the signal, {length}.", stacklevel=4)
         size = min(256 if size is None else size, length)
         values = jnp.asarray(window_of(window, size).astype(dtype))
     else:
@@ -78,33 +78,33 @@ _PADS: dict[str, dict[str, Any]] = {
 }
 
 
-def _extended(name: str, x: Any, boundary: str | None, padded: bool, cut: Segments) -> Any:
+def _extended(name: str, x: Any, boundary: str | None, padded: bool, layout: Segments) -> Any:
     """The signal with half a segment more at both ends, and filled with zeros for a whole number of segments."""
     if boundary is not None and boundary not in _PADS:
         raise ValueError(f"{name}: boundary is {', '.join(map(repr, _PADS))} or None, and not {boundary!r}.")
     none = [(0, 0)] * (x.ndim - 1)
-    half = cut.size // 2
+    half = layout.size // 2
     if boundary is not None and half:
         if boundary in ("even", "odd") and half >= x.shape[-1]:
             raise ValueError(f"{name}: {x.shape[-1]} elements are too few to reflect {half} of them at the ends.")
         x = jnp.pad(x, [*none, (half, half)], **_PADS[boundary])
     if padded:
-        x = jnp.pad(x, [*none, (0, -(x.shape[-1] - cut.size) % cut.step % cut.size)])
+        x = jnp.pad(x, [*none, (0, -(x.shape[-1] - layout.size) % layout.step % layout.size)])
     return x
 
 
-def _transformed(x: Any, cut: Segments, detrend: Any, onesided: bool) -> Any:
+def _transformed(x: Any, layout: Segments, detrend: Any, onesided: bool) -> Any:
     """The Fourier transforms of the windowed segments, [..., segments, frequencies]."""
-    starts = np.arange(0, x.shape[-1] - cut.size + 1, cut.step)
-    pieces = x[..., starts[:, None] + np.arange(cut.size)]
+    starts = np.arange(0, x.shape[-1] - layout.size + 1, layout.step)
+    segments = x[..., starts[:, None] + np.arange(layout.size)]
     if isinstance(detrend, str):
-        pieces = without_trend(pieces, type=detrend)
+        segments = without_trend(segments, type=detrend)
     elif callable(detrend):
-        pieces = detrend(pieces)
+        segments = detrend(segments)
     elif detrend:
         raise ValueError(f"detrend is 'constant', 'linear', False or a function, and not {detrend!r}.")
-    windowed = pieces * along_last(cut.window, pieces.ndim).astype(jnp.result_type(pieces, cut.window))
-    return jnp.fft.rfft(windowed.real, cut.transform) if onesided else jnp.fft.fft(windowed, cut.transform)
+    windowed = segments * along_last(layout.window, segments.ndim).astype(jnp.result_type(segments, layout.window))
+    return jnp.fft.rfft(windowed.real, layout.transform) if onesided else jnp.fft.fft(windowed, layout.transform)
 
 
 def _spectra(
@@ -139,28 +139,28 @@ def _spectra(
         shape = (*stack[:axis], min(each.shape[-1] for each in signals), *stack[axis:])
         return jnp.zeros(shape, real), jnp.zeros(shape, real), jnp.zeros(shape, result_dtype)
     signals = [jnp.pad(each, [(0, 0)] * len(stack) + [(0, length - each.shape[-1])]) for each in signals]
-    cut = segments_of(name, window, nperseg, noverlap, nfft, length, x.dtype)
-    onesided = return_onesided and not (jnp.iscomplexobj(x) or jnp.iscomplexobj(cut.window))
+    layout = segments_of(name, window, nperseg, noverlap, nfft, length, x.dtype)
+    onesided = return_onesided and not (jnp.iscomplexobj(x) or jnp.iscomplexobj(layout.window))
     if return_onesided and not onesided:
         warn(f"{name}: signals are complex, so spectra are two-sided.", stacklevel=3)
     if scaling not in ("density", "spectrum"):
         raise ValueError(f"{name}: scaling is 'density' or 'spectrum', and not {scaling!r}.")
-    total = jnp.sum(cut.window**2) * fs if scaling == "density" else jnp.sum(cut.window) ** 2
+    total = jnp.sum(layout.window**2) * fs if scaling == "density" else jnp.sum(layout.window) ** 2
 
-    signals = [_extended(name, each, boundary, padded, cut) for each in signals]
-    one, two = [_transformed(each, cut, detrend, onesided) for each in signals] * (3 - len(signals))
+    signals = [_extended(name, each, boundary, padded, layout) for each in signals]
+    one, two = [_transformed(each, layout, detrend, onesided) for each in signals] * (3 - len(signals))
     if power:
         out = jnp.conj(one) * two / jnp.asarray(total).astype(one.dtype)
         if onesided:  # which stands for the negative frequencies too, but for the first and that of half the rate
             weights = np.full(out.shape[-1], 2.0)
             weights[0] = 1
-            weights[-1] = 1 if cut.transform % 2 == 0 else weights[-1]
+            weights[-1] = 1 if layout.transform % 2 == 0 else weights[-1]
             out = out * along_last(weights.astype(out.dtype), out.ndim)
     else:
         out = one / jnp.sqrt(total).astype(one.dtype)
-    bins = np.fft.rfftfreq(cut.transform) if onesided else np.fft.fftfreq(cut.transform)
-    half = cut.size / 2
-    middles = np.arange(half, signals[0].shape[-1] - half + 1, cut.step) - (half if boundary is not None else 0)
+    bins = np.fft.rfftfreq(layout.transform) if onesided else np.fft.fftfreq(layout.transform)
+    half = layout.size / 2
+    middles = np.arange(half, signals[0].shape[-1] - half + 1, layout.step) - (half if boundary is not None else 0)
     frequencies, times = jnp.asarray(bins.astype(real)) * fs, jnp.asarray(middles.astype(real)) / fs
     return frequencies, times, jnp.moveaxis(out.astype(result_dtype), -1, axis)
 

@@ -30,8 +30,8 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: int | None = None, 
       theta: the polar angle, from 0 to pi.
       phi: the azimuth; all broadcast.
       diff_n: must be None.
-      n_max: the largest degree, a Python integer, to which others are cut; None for the largest of `n`, which then must
-        not be traced.
+      n_max: the largest degree, a Python integer, to which others are reduced; None for the largest of `n`, which then
+        must not be traced.
 
     Returns:
       Complex numbers of the broadcast shape, at least a vector; 0 where |m| > n.
