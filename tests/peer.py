@@ -54,7 +54,8 @@ needs_jax = pytest.mark.skipif(JAX is None, reason="compares with jax, which is 
 def agree(code: Callable[[Any], Any], tolerance: float = 2e-6) -> Any:
     """What `code(library)` gives in xpr, checked to have as many leaves, of the same types and values, in jax.
 
-    Without jax, nothing is compared where none of its results are kept. They are those of the test whose file reads so.
+    Results of jax are kept by the name of the test and the text of its file. Where there are none, and jax is not
+    installed, nothing is compared.
     """
     ours = code(xpr)
     leaves_of_ours = xpr.tree.leaves(ours)
@@ -77,7 +78,7 @@ def agree(code: Callable[[Any], Any], tolerance: float = 2e-6) -> Any:
 
 
 def _name_of_comparison(code: Callable[[Any], Any]) -> str:
-    """The test, the how manieth comparison in it this is, and a digest of the file."""
+    """The test, the number of the comparison in it, and a digest of the file."""
     test = os.environ["PYTEST_CURRENT_TEST"].split("::", 1)[1].rsplit(" ", 1)[0]
     _comparisons[test] += 1
     return f"{test} {_comparisons[test]} {_digest(code.__code__.co_filename)}"
