@@ -2,8 +2,8 @@
 
 XLA takes a third of the time to compile without optimizing. So programs of xpr and of jax are compiled quickly, except
 in tests that are marked `optimized`: random programs, draws of random numbers that are jax's, bit for bit, only so,
-users' programs, documentation, and what looks at compiled programs. They compile as users do. Of the laws of primitives
-the law `value` has its programs optimized, since it says what they compute; the other laws are about rules.
+users' programs, pages of documentation, and what looks at compiled programs. They compile as users do. Of the laws of
+primitives the law `value` has its programs optimized, since it says what they compute; the others are about rules.
 """
 
 import doctest
@@ -28,14 +28,13 @@ gc.disable()  # while tests are collected, which leaves little garbage
 
 
 def pytest_collection_modifyitems(items) -> None:
-    """Examples in docstrings belong to the quick tests, and are compiled as users compile them.
+    """Examples in docstrings belong to the quick tests.
 
-    All such tests come first: what the library itself compiled is forgotten where the way of compiling changes.
+    What is optimized comes first: what the library itself compiled is forgotten where the way of compiling changes.
     """
     for item in items:
         if isinstance(item, pytest.DoctestItem):
             item.add_marker("quick")
-            item.add_marker("optimized")
     items.sort(key=_is_quickly_compiled)
 
 
@@ -47,6 +46,7 @@ def pytest_collection_finish() -> None:
     """Modules and collected tests live as long as the session: no collection of garbage need look at them again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(50_000, 20, 20)  # what tests leave is garbage of their own, and little
     gc.enable()
 
 

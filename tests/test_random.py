@@ -181,7 +181,16 @@ def same_bits(a, b):
     assert a.tobytes() == b.tobytes(), f"{(a != b).sum()} of {a.size} differ: {a.ravel()[:4]} and {b.ravel()[:4]}"
 
 
-def check_draws(call, in_jit=False, compare=same_bits):
+def same_as_jax(ours, theirs):
+    """Bit for bit, where jax itself can be asked: the last bits that are kept are of one release of XLA."""
+    if JAX is not None or theirs.dtype.kind not in "fcV":
+        return same_bits(ours, theirs)
+    assert (ours.shape, ours.dtype) == (theirs.shape, theirs.dtype)
+    tolerance = 1e-2 if ours.dtype.itemsize < 4 else 1e-4
+    return np.testing.assert_allclose(*(np.asarray(x).astype(np.complex128) for x in (ours, theirs)), rtol=tolerance)
+
+
+def check_draws(call, in_jit=False, compare=same_as_jax):
     """What is drawn is what jax draws."""
     ours = drawn(call, xpr, in_jit)
     ask = lambda: [drawn(call, JAX, in_jit)]
