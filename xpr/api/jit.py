@@ -38,10 +38,7 @@ from xpr.backend.array import Array
 from xpr.backend.sharding import NamedSharding
 from xpr.compile.argument_shardings import ArgumentShardings
 from xpr.compile.evaluate import EvalTrace, device_of
-from xpr.compile.partition import (
-    forget_moves,
-    shardings_of,
-)
+from xpr.compile.partition import forget_moves, shardings_of
 from xpr.compile.reference import reference_eval
 from xpr.config import settings
 from xpr.control.compiled import clear_compiled

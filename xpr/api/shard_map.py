@@ -494,7 +494,7 @@ def _is_spec(x: Any) -> bool:
 
 
 def _refuse_partitioned_constants(fun: Callable[..., Any], closed: ClosedJaxpr) -> None:
-    """Raises NotImplementedError where the function closes over what is types over Explicit axes."""
+    """Raises NotImplementedError where the function closes over arrays that are partitioned over Explicit axes."""
     types = [v.aval.str_short() for v in closed.jaxpr.constvars if v.aval.explicit is not None]
     if types:
         raise NotImplementedError(
