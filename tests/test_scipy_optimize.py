@@ -44,6 +44,7 @@ def test_minima(make, start):
     np.testing.assert_allclose(ours.x, theirs.x, rtol=1e-3, atol=2e-5)
     np.testing.assert_allclose(ours.fun, theirs.fun, rtol=1e-5, atol=1e-8)
     assert np.abs(ours.jac).max() <= 1e-5 and 0 < ours.nit <= 2 * theirs.nit + 5 and ours.nfev >= ours.nit
+    assert all(x.dtype == np.int64 and x.weak_type for x in (ours.status, ours.nfev, ours.njev, ours.nit))
 
 
 def test_float32_and_arguments():

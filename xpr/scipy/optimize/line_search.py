@@ -62,7 +62,7 @@ def line_search(on_line: Callable[[Any], Point], start: Point, most: int) -> tup
         )
 
     one = jnp.ones_like(start.value)
-    first = (jnp.int32(1), start, on_line(one), jnp.bool_(False), jnp.bool_(False))
+    first = (jnp.asarray(1), start, on_line(one), jnp.bool_(False), jnp.bool_(False))
     count, low, high, bracketed, satisfied = while_loop(searching, lengthen, first)
 
     # Zooming: between `low`, the lowest point that decreases enough, and `high`.
@@ -80,7 +80,7 @@ def line_search(on_line: Callable[[Any], Point], start: Point, most: int) -> tup
         new_high = _chosen(worse, point, _chosen(turned, low, high))
         return count + 1, _chosen(worse, low, point), new_high, satisfied, point
 
-    zoomed = while_loop(between, narrow, (jnp.int32(0), low, high, jnp.bool_(False), low))
+    zoomed = while_loop(between, narrow, (jnp.asarray(0), low, high, jnp.bool_(False), low))
     more, lowest, _, inside, _ = zoomed
     point = _chosen(satisfied, high, lowest)
     lower = bracketed & (lowest.step > 0) & (lowest.value < start.value)

@@ -176,12 +176,12 @@ def _minimum(fun: Callable[[Any], Any], x0: Any, model: Dense | Limited, limits:
         little = state.value - point.value < limits.decrease
         new = _State(
             state.x + step, point.value, point.gradient, state.model.updated(step, change), state.iterations + 1,
-            state.evaluations + count, jnp.where(little, _NO_DECREASE, _CONVERGED).astype(jnp.int32),
+            state.evaluations + count, jnp.where(little, _NO_DECREASE, _CONVERGED),
         )  # fmt: skip
-        failed = state._replace(evaluations=state.evaluations + count, status=jnp.int32(_NO_STEP))
+        failed = state._replace(evaluations=state.evaluations + count, status=jnp.asarray(_NO_STEP))
         return tree.map(lambda x, y: jnp.where(found, x, y), new, failed)
 
-    first = _State(x0, value, gradient, model, jnp.int32(0), jnp.int32(1), jnp.int32(_CONVERGED))
+    first = _State(x0, value, gradient, model, jnp.asarray(0), jnp.asarray(1), jnp.asarray(_CONVERGED))
     last = while_loop(unfinished, iterate, first)
     success = size(last.gradient) <= limits.gradient
     status = jnp.where(success, _CONVERGED, jnp.where(last.status == _CONVERGED, _TOO_MANY_STEPS, last.status))
