@@ -1,6 +1,7 @@
 """The shape of the library: floors, dependencies, primitives with all their rules and rows, documented public names."""
 
 import ast
+import functools
 import graphlib
 import importlib
 import io
@@ -59,18 +60,29 @@ def _module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-TREES = {_module_name(path): ast.parse(path.read_text()) for path in sorted(ROOT.rglob("*.py"))}
+SOURCE_OF = {_module_name(path): path for path in sorted(ROOT.rglob("*.py"))}
 
 
-def _statements(node):
+@functools.cache
+def tree_of(module):
+    """The syntax tree of a module of xpr."""
+    return ast.parse(SOURCE_OF[module].read_text())
+
+
+def _statements(node, inside=False):
     """Import statements, those for type checkers alone excepted, each with whether it is inside a function."""
-    for child in ast.iter_child_nodes(node):
+    for child in _within(node):
         if isinstance(child, ast.If) and "TYPE_CHECKING" in ast.unparse(child.test):
             continue
         if isinstance(child, ast.Import | ast.ImportFrom):
-            yield child, False
-        inside = isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
-        yield from ((statement, inside or deeper) for statement, deeper in _statements(child))
+            yield child, inside
+        yield from _statements(child, inside or isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def _within(node):
+    """The statements of a statement, and what else holds some; not its expressions."""
+    for block in ("body", "orelse", "handlers", "finalbody", "cases"):
+        yield from getattr(node, block, ())
 
 
 def _imported(statement):
@@ -79,13 +91,16 @@ def _imported(statement):
         return [alias.name for alias in statement.names]
     assert statement.level == 0, f"imports are absolute: {ast.unparse(statement)}"
     whole = [f"{statement.module}.{alias.name}" for alias in statement.names]
-    return [name if name in TREES else statement.module for name in whole]
+    return [name if name in SOURCE_OF else statement.module for name in whole]
 
 
-IMPORTS = {
-    module: [(name, statement.lineno) for statement, _ in _statements(tree) for name in _imported(statement)]
-    for module, tree in TREES.items()
-}
+@functools.cache
+def imports():
+    """What each module imports, by name, with the line."""
+    return {
+        module: [(name, each.lineno) for each, _ in _statements(tree_of(module)) for name in _imported(each)]
+        for module in SOURCE_OF
+    }
 
 
 def _floor(module):
@@ -97,8 +112,8 @@ def _floor(module):
 def test_imports_go_down():
     wrong = [
         f"{module}:{line} imports {name}"
-        for module, imports in IMPORTS.items()
-        for name, line in imports
+        for module, each in imports().items()
+        for name, line in each
         if name.split(".")[0] == "xpr" and _floor(name) > _floor(module)
     ]
     assert not wrong, "imports of floors above:\n" + "\n".join(wrong)
@@ -106,8 +121,8 @@ def test_imports_go_down():
 
 def test_files_of_a_floor_have_an_order():
     graph = {
-        module: {name for name, _ in imports if name in TREES and _floor(name) == _floor(module)}
-        for module, imports in IMPORTS.items()
+        module: {name for name, _ in each if name in SOURCE_OF and _floor(name) == _floor(module)}
+        for module, each in imports().items()
     }
     try:
         graphlib.TopologicalSorter(graph).prepare()
@@ -116,22 +131,24 @@ def test_files_of_a_floor_have_an_order():
 
 
 def test_imports_stand_at_the_top():
-    inside = {module for module, tree in TREES.items() for _, within in _statements(tree) if within}
-    assert inside == IMPORTS_IN_FUNCTIONS.keys() & TREES.keys(), "imports inside functions need a reason in this test"
+    inside = {module for module in SOURCE_OF for _, within in _statements(tree_of(module)) if within}
+    assert inside == IMPORTS_IN_FUNCTIONS.keys() & SOURCE_OF.keys(), (
+        "imports inside functions need a reason in this test"
+    )
 
 
 def test_nothing_imports_jax_or_scipy():
     found = {
         f"{module}:{line}"
-        for module, imports in IMPORTS.items()
-        for name, line in imports
+        for module, each in imports().items()
+        for name, line in each
         if name.split(".")[0] in ("jax", "scipy")
     }
     assert not found
 
 
 def test_jaxlib_is_used_in_the_backend_alone():
-    users = {module for module, imports in IMPORTS.items() for name, _ in imports if name.split(".")[0] == "jaxlib"}
+    users = {module for module, each in imports().items() for name, _ in each if name.split(".")[0] == "jaxlib"}
     assert users and all(module.startswith("xpr.backend.") for module in users)
 
 
@@ -162,9 +179,9 @@ def _is_computed(bound):
 
 def test_rules_split_lists_by_groups():
     slices = {
-        module: sum(_is_computed(node.lower) or _is_computed(node.upper) for node in ast.walk(tree)
+        module: sum(_is_computed(node.lower) or _is_computed(node.upper) for node in ast.walk(tree_of(module))
                     if isinstance(node, ast.Slice))
-        for module, tree in TREES.items()
+        for module in SOURCE_OF
         if module.startswith(("xpr.control.", "xpr.series.", "xpr.inversion.", "xpr.sparsity."))
     }  # fmt: skip
     more = {module: count for module, count in slices.items() if count > COMPUTED_SLICES.get(module, 0)}
@@ -196,8 +213,8 @@ def test_every_primitive_has_a_row(primitives):
 def test_elementwise_primitives_have_one_face():
     """`elementwise` gathers all primitives of their files, and is where all but `lax` has them from."""
     face = "xpr.primitives.elementwise"
-    files = {name for name, _ in IMPORTS[face]} - {"xpr.primitives.elementwise_rules"}
-    around = {module for module, imports in IMPORTS.items() if files & {name for name, _ in imports}}
+    files = {name for name, _ in imports()[face]} - {"xpr.primitives.elementwise_rules"}
+    around = {module for module, each in imports().items() if files & {name for name, _ in each}}
     assert around <= {face, "xpr.lax", *files}
     made = {
         name
@@ -237,11 +254,13 @@ def test_every_primitive_is_named_in_its_module(primitives):
 
 def _families(face):
     """The modules of which a face imports all public names."""
-    imports = [node for node in TREES[face].body if isinstance(node, ast.ImportFrom)]
-    return [node.module for node in imports if node.names[0].name == "*"]
+    nodes = [node for node in tree_of(face).body if isinstance(node, ast.ImportFrom)]
+    return [node.module for node in nodes if node.names[0].name == "*"]
 
 
-@pytest.mark.parametrize("face", [face for face in TREES if _families(face)])
+@pytest.mark.parametrize(
+    "face", [m for m, path in SOURCE_OF.items() if re.search(r"(?m)^from \S+ import \*", path.read_text())]
+)
 def test_families_name_what_their_faces_take(face):
     """By `__all__`, so that no helper's name becomes public; and no name is that of two families."""
     families = {family: importlib.import_module(family) for family in _families(face)}
@@ -355,7 +374,7 @@ def test_files_that_are_named_exist():
 
 def test_quick_tests_touch_every_module():
     """By an example in its docstrings, as a face, or by an import of a test that is marked quick, at any depth."""
-    texts = {module: path.read_text() for path in sorted(ROOT.rglob("*.py")) for module in [_module_name(path)]}
+    texts = {module: path.read_text() for module, path in SOURCE_OF.items()}
     reached = {module for module, text in texts.items() if ">>>" in text} | {*FACES, *NAMES_OF_JAX}
     for path in (REPOSITORY / "tests").glob("test_*.py"):
         text = path.read_text()
@@ -365,10 +384,10 @@ def test_quick_tests_touch_every_module():
     todo = [*reached]
     while todo:
         module = todo.pop()
-        more = {name for name, _ in IMPORTS.get(module, [])} | {module.rpartition(".")[0]}
+        more = {name for name, _ in imports().get(module, [])} | {module.rpartition(".")[0]}
         todo += more - reached
         reached |= more
-    untouched = sorted(TREES.keys() - reached)
+    untouched = sorted(SOURCE_OF.keys() - reached)
     assert not untouched, f"no test that is marked quick touches {untouched}"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_structure import FACES, TREES
+from tests.test_structure import FACES, tree_of
 
 ROOT = Path(__file__).parent.parent
 
@@ -30,7 +30,7 @@ stats.gamma.cdf(1.0, 2.0, loc=1.0)
 def _public_names(face):
     """Those of `__all__`, or all but modules and what the file itself imports for its own use."""
     module = importlib.import_module(face)
-    imports = [node for node in TREES[face].body if isinstance(node, ast.Import | ast.ImportFrom)]
+    imports = [node for node in tree_of(face).body if isinstance(node, ast.Import | ast.ImportFrom)]
     of_its_own = {alias.name for node in imports for alias in node.names if alias.asname is None}
     public = [
         name
