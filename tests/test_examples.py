@@ -79,12 +79,11 @@ def losses_printed(*command: str, **environment: str) -> list[float]:
 
 
 def test_training_on_many_devices():
-    """One device, four, and two processes of two devices train alike."""
+    """One device, and two processes of two devices, train alike."""
     alone = losses_printed(XPR_NUM_CPU_DEVICES="1")
     perceptron, transformer, own_rows = alone[:3], alone[3:6], alone[6:]
     assert perceptron[-1] < 0.2 and transformer[-1] < 0.6
     assert own_rows == pytest.approx(perceptron, rel=1e-4)
-    assert losses_printed(XPR_NUM_CPU_DEVICES="4") == pytest.approx(alone, rel=1e-4)
     two_processes = ("-m", "xpr.launch", "-n", "2", "--devices-per-process", "2")
     assert losses_printed(*two_processes) == pytest.approx(alone, rel=1e-4)
 

@@ -19,7 +19,7 @@ from xpr.primitives import elementwise
 
 pytestmark = pytest.mark.optimized
 
-PARTS, PROGRAMS = 4, 40
+PARTS, PROGRAMS = 2, 40
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -93,7 +93,7 @@ def test_along_an_axis(name):
     fun = ONE_AXIS[name]
     expected = both_ways(xpr, by_vmap(xpr, fun), X)
     for way in (by_pmap, by_shard_map):
-        close(both_ways(xpr, way(xpr, fun), X), expected)
+        close(jitted_both_ways(xpr, way(xpr, fun), X), expected)
     jax = pytest.importorskip("jax")
     for way in (by_pmap, by_shard_map):
         try:
@@ -126,7 +126,7 @@ def test_along_two_axes(name):
 
     expected = both_ways(xpr, side_by_side(xpr), x)
     for way in (on_devices, mixed):
-        close(both_ways(xpr, way(xpr), x), expected)
+        close(jitted_both_ways(xpr, way(xpr), x), expected)
     jax = pytest.importorskip("jax")
     close(expected, list(map(np.asarray, jitted_both_ways(jax, on_devices(jax), x))))
 
