@@ -243,7 +243,6 @@ random.orthogonal(key, 3, dtype="complex64")
 """
 
 
-@pytest.mark.optimized
 @pytest.mark.parametrize("call", MATRICES.split("\n")[1:-1])
 def test_matrices_are_the_peers(call):
     def compare(ours, theirs):

@@ -257,8 +257,8 @@ def _flat_rule(call: FlatCall, symbolic_zeros: bool) -> FlatFun:
             call.out_tree = out_tree
         elif out_tree != call.out_tree:
             what = (
-                f"Custom VJP fwd rule {function_name(user_fwd)} must produce a pair of a result and residuals, the "
-                f"result with the structure of that of {call.name}. It is {describe_function(user_fwd)}"
+                f"Custom VJP fwd rule {function_name(user_fwd)} for function {call.name} must produce a pair of a "
+                f"result of that function's structure and residuals. It is {describe_function(user_fwd)}"
             )
             tree.check_same_structure(call.out_tree, out_tree, what)
         numbers = [x if type(x) in PYTHON_SCALARS else None for x in residuals]
