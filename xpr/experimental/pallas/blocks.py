@@ -1,0 +1,197 @@
+"""The blocks of one array that a kernel reads or writes: where they are, and how they are read and written.
+
+Where blocks reach beyond the array it is padded before the loop over the grid, with nan for floats and the least number
+for integers. Inside of the loop a block is a dynamic slice, which XLA reads and updates in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from xpr import dtypes
+from xpr.core.avals import ShapedArray, describe
+from xpr.core.sized_slices import Slice
+from xpr.core.source import describe_function
+from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.experimental.pallas.specs import Blocked, BlockSpec, BoundedSlice, Element, Squeezed, squeezed
+from xpr.numpy.promotion import as_operand
+from xpr.primitives.collectives.varying import varying_as
+from xpr.primitives.dynamic_slices import dynamic_slice_p, dynamic_update_slice_p
+from xpr.primitives.elementwise import convert_element_type, lt, mul
+from xpr.primitives.shapes import broadcast_to, full, reshape
+from xpr.primitives.slicing import broadcasted_iota, pad, select, slice_
+
+Shape = tuple[int, ...]
+
+
+def unwritten(shape: Shape, dtype: Any) -> Any:
+    """The elements of memory to which nothing was written: nan, for integers the least number, False."""
+    if dtype in dtypes.INEXACT:
+        return full(shape, np.nan, dtype)
+    return full(shape, dtypes.iinfo(dtype).min if dtype in dtypes.INTEGERS else 0, dtype)
+
+
+def varying_as_type(x: Any, aval: ShapedArray) -> Any:
+    """A value that varies over the axes of a `shard_map` over which values of a type do."""
+    return varying_as(x, aval) if aval.varying else x
+
+
+def _block_dim(origin: str, size: Any) -> Any:
+    if size is None:
+        return squeezed
+    if isinstance(size, (Blocked, Element, Squeezed, BoundedSlice)):
+        return size
+    if is_symbolic_dim(size):
+        return Blocked(size)
+    try:
+        return Blocked(int(size))
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"pallas_call: the block shape for {origin} has an element of unsupported block dimension type, "
+            f"{describe(size)}. Those that there are: int, None, pl.Blocked, pl.Element, pl.Squeezed, pl.BoundedSlice."
+        ) from None
+
+
+class Blocks:
+    """The blocks of an array, by the spec.
+
+    Attributes:
+      origin: which array it is, in messages.
+      user_map: the index map, or None.
+      ref_aval: the type of a block in the kernel.
+      whole: whether the only block is the whole array.
+
+    Raises:
+      ValueError: the block shape has another number of axes than the array, or an element of another type.
+    """
+
+    __slots__ = ("_low", "_padded", "aval", "block_shape", "dims", "origin", "ref_aval", "user_map", "whole")
+
+    def __init__(self, origin: str, spec: BlockSpec, aval: ShapedArray):
+        self.origin, self.aval, self.user_map = origin, aval, spec.index_map
+        shape = aval.shape if spec.block_shape is None else spec.block_shape
+        self.dims = tuple([_block_dim(origin, size) for size in shape])
+        if len(self.dims) != aval.ndim:
+            raise ValueError(
+                f"Block shape for {origin} (= {tuple(shape)}) must have the same number of dimensions as the array "
+                f"shape {aval.shape}. Give each axis a size; None is for an axis that the kernel does not see."
+            )
+        self.block_shape = tuple([dim.block_size for dim in self.dims])
+        kept = [dim.block_size for dim in self.dims if type(dim) is not Squeezed]
+        self.ref_aval = ShapedArray(tuple(kept), aval.dtype).with_varying(aval.varying)
+        low, self._padded = [], []
+        for n, dim in zip(aval.shape, self.dims):
+            before, size = _padded(n, dim)
+            low.append(before)
+            self._padded.append(size)
+        self._low = tuple(low)
+        self.whole = tuple(self._padded) == self.block_shape
+
+    # -- The array, before and after the loop
+
+    def padded(self, x: Any) -> Any:
+        """The array with all elements that are in blocks."""
+        edges = [(low, size - low - n, 0) for n, low, size in zip(self.aval.shape, self._low, self._padded)]
+        return x if tuple(self._padded) == self.aval.shape else pad(x, unwritten((), self.aval.dtype), edges)
+
+    def unwritten(self) -> Any:
+        """An array with all elements that are in blocks, to which nothing was written."""
+        return varying_as_type(unwritten(tuple(self._padded), self.aval.dtype), self.aval)
+
+    def unpadded(self, x: Any) -> Any:
+        """The array that `padded` padded."""
+        if tuple(self._padded) == self.aval.shape:
+            return x
+        return slice_(x, self._low, [low + n for low, n in zip(self._low, self.aval.shape)])
+
+    # -- Index maps
+
+    def index_map(self, *args: Any) -> list[Any]:
+        """The results of the index map, `Slice`s as pairs.
+
+        Raises:
+          ValueError: it gives another number of results than the block shape has axes, or others than integers.
+        """
+        assert self.user_map is not None
+        results = self.user_map(*args)
+        results = tuple(results) if isinstance(results, (tuple, list)) else (results,)
+        function = f"Index map function {describe_function(self.user_map)} for {self.origin}"
+        if len(results) != len(self.dims):
+            raise ValueError(
+                f"{function} must return {len(self.dims)} values to match the block shape {self.block_shape}. "
+                f"Currently returning {len(results)} values."
+            )
+        for i, (result, dim) in enumerate(zip(results, self.dims)):
+            if (type(result) is Slice) != (type(dim) is BoundedSlice):
+                raise ValueError(
+                    f"{function}: output[{i}] is {describe(result)}, and the block dimension {dim} takes "
+                    f"{'pl.ds(start, size)' if type(dim) is BoundedSlice else 'an integer'}."
+                )
+        flat = [x for r in results for x in ((r.start, r.size) if type(r) is Slice else (r,))]
+        for i, x in enumerate(flat):
+            operand: Any = as_operand(x)
+            aval = operand.aval if hasattr(operand, "aval") else ShapedArray(np.shape(x), np.result_type(x))
+            if aval.ndim or aval.dtype not in dtypes.INTEGERS:
+                raise ValueError(
+                    f"{function} must return integer scalars. Output[{i}] has type {aval.dtype.name}{list(aval.shape)}."
+                )
+        return flat
+
+    def position(self, results: Sequence[Any]) -> Position:
+        """Where a block is, from the results of the index map; the first one where there is none."""
+        if self.user_map is None:
+            return Position([np.int32(0)] * len(self.dims), {})
+        values = iter(results)
+        starts, limits = [], {}
+        for axis, (dim, size) in enumerate(zip(self.dims, self._padded)):
+            index = next(values)
+            if type(dim) is BoundedSlice:
+                limits[axis] = next(values)
+            if size == dim.block_size:
+                starts.append(np.int32(0))
+                continue
+            start = convert_element_type(index, np.int32)
+            starts.append(mul(start, np.int32(dim.block_size)) if type(dim) is Blocked else start)
+        return Position(starts, limits)
+
+    # -- Blocks, in the loop
+
+    def read(self, x: Any, at: Position) -> Any:
+        """A block of the padded array."""
+        block = x if self.whole else dynamic_slice_p.bind(x, *at.starts, slice_sizes=self.block_shape)
+        return reshape(block, self.ref_aval.shape)
+
+    def write(self, x: Any, at: Position, block: Any) -> Any:
+        """The padded array with a block replaced."""
+        if at.limits:
+            inside: Any = None
+            for axis, limit in at.limits.items():
+                index = broadcasted_iota(np.int32, self.block_shape, axis)
+                below = lt(index, broadcast_to(convert_element_type(limit, np.int32), self.block_shape))
+                inside = below if inside is None else inside & below
+            block = select(reshape(inside, self.ref_aval.shape), block, self.read(x, at))
+        block = reshape(block, self.block_shape)
+        return block if self.whole else dynamic_update_slice_p.bind(x, block, *at.starts)
+
+
+class Position:
+    """Where a block is: its first element along each axis, and how many of its elements count where not all do."""
+
+    __slots__ = ("limits", "starts")
+
+    def __init__(self, starts: list[Any], limits: dict[int, Any]):
+        self.starts, self.limits = starts, limits
+
+
+def _padded(n: Any, dim: Any) -> tuple[int, Any]:
+    """How many elements are put before an axis of size n, and the size of the padded axis."""
+    before, after = dim.padding if type(dim) is Element else (0, 0)
+    size, block = before + n + after, dim.block_size
+    if type(dim) in (Blocked, Squeezed):
+        return 0, size if block == size else -(-size // block) * block
+    return before, size if block == size else size + block - 1  # any element may be the first one
+
+
