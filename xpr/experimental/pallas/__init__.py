@@ -6,6 +6,7 @@ XLA compiles them, on every platform, as the loop over the grid that they are. T
 
 from xpr.core.sized_slices import *
 from xpr.experimental.pallas.call import *
+from xpr.experimental.pallas.costs import *
 from xpr.experimental.pallas.grids import *
 from xpr.experimental.pallas.helpers import *
 from xpr.experimental.pallas.specs import *

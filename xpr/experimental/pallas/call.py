@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,6 @@ from xpr.experimental.pallas.blocks import Blocks, unwritten, varying_as_type
 from xpr.experimental.pallas.grids import GridSpec, RunningGrid
 from xpr.experimental.pallas.specs import BlockSpec, no_block_spec
 from xpr.numpy.promotion import as_operand
-from xpr.numpy.refs import new_ref
 from xpr.passes.discharge import discharge, uses_of_refs
 from xpr.primitives.dimension_values import size_as
 from xpr.primitives.elementwise import convert_element_type, div, mul, rem
@@ -311,22 +311,20 @@ class _Run:
         arrays = [blocks.padded(x) for blocks, x in zip(self.ins, ins)]
         arrays += [blocks.unwritten() if x is None else blocks.padded(x) for blocks, x in zip(self.outs, starts)]
         arrays += [varying_as_type(unwritten(aval.shape, aval.dtype), aval) for aval in self.scratch_avals]
-        _, written = split_list(
-            uses_of_refs(constvars_to_invars(kernel)).written,
-            len(kernel.consts) + len(self.sizes) + len(self.bounds) + self.n_scalars,
-        )
+        program, written = _on_values(kernel, len(self.sizes) + len(self.bounds) + self.n_scalars)
 
         def step(indices: Sequence[Any], carry: Sequence[Any]) -> list[Any]:
             values = iter(carry)
             now = [next(values) if flag else x for flag, x in zip(written, arrays)]
             leading = [*indices, *self.bounds]
             at = [blocks.position(_mapped(each, [*leading, *scalars])) for blocks, each in zip(every, maps)]
+            _, scratch = split_list(now, len(every))
             found = [blocks.read(x, where) for blocks, x, where in zip(every, now, at)]
-            refs = [new_ref(x) for x in (*found, *now[len(every) :])]
-            call(kernel, [*leading, *map(new_ref, scalars), *refs], f"{self.of.name}_program")
-            after = [blocks.write(x, where, ref[...]) if flag else x
-                     for blocks, x, where, ref, flag in zip(every, now, at, refs, written)]  # fmt: skip
-            return mask([*after, *[ref[...] for ref in refs[len(every) :]]], written)
+            values = iter(call(program, [*leading, *scalars, *found, *scratch], f"{self.of.name}_program"))
+            return [
+                blocks.write(x, where, next(values)) if blocks else next(values)
+                for x, blocks, where in mask(zip_longest(now, every, at), written)
+            ]
 
         last = iter(self.looped(step, mask(arrays, written)))
         finished = [next(last) if flag else x for flag, x in zip(written, arrays)]
@@ -354,6 +352,20 @@ class _Run:
             indices.append(rem(rest, by))
             rest = div(rest, by)
         return [rest, *reversed(indices)]
+
+
+def _on_values(closed: ClosedJaxpr, n_leading: int) -> tuple[ClosedJaxpr, Sequence[bool]]:
+    """A kernel's jaxpr as one on the values of its refs, and which of them it writes, whose last values are its results.
+
+    Refs that it closes over stay refs. Of the leading arguments, indices and scalars, no last values are returned.
+    """
+    jaxpr, n = constvars_to_invars(closed), len(closed.consts)
+    is_ref = [i >= n and type(aval) is AbstractRef for i, aval in enumerate(jaxpr.in_avals)]
+    written = [i >= n + n_leading and flag for i, flag in enumerate(uses_of_refs(jaxpr).written)]
+    whole = discharge(jaxpr, is_ref, written, [False] * len(is_ref))
+    constvars, invars = split_list(whole.invars, n)
+    _, of_blocks = split_list(written, n + n_leading)
+    return ClosedJaxpr(whole.replace(constvars=constvars, invars=invars), closed.consts), of_blocks
 
 
 def _mapped(closed: ClosedJaxpr | None, operands: Sequence[Any]) -> list[Any]:
