@@ -28,6 +28,7 @@ from xpr.control.groups import mask, split_list
 from xpr.control.while_.fori_loop import fori_loop
 from xpr.control.xla_call import call
 from xpr.core.avals import ShapedArray, aval_of, describe
+from xpr.core.interpreter import context
 from xpr.core.jaxpr import ClosedJaxpr, constvars_to_invars, eval_jaxpr
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import describe_function, function_name
@@ -40,7 +41,7 @@ from xpr.passes.discharge import discharge, uses_of_refs
 from xpr.primitives.dimension_values import size_as
 from xpr.primitives.elementwise import convert_element_type, div, mul, rem
 from xpr.transforms.boundary import boundary
-from xpr.transforms.stage import Signature, stage
+from xpr.transforms.stage import Signature, StageTrace, stage
 from xpr.tree_differences import difference_lines, mismatch_message
 
 __all__ = ["pallas_call"]
@@ -168,7 +169,7 @@ def _typed(what: str, x: Any) -> ShapedArray:
     return ShapedArray(tuple(x.shape), dtypes.canonical(x.dtype))
 
 
-def _structured(parameter: str, specs: Any, others: str, structure: Any) -> list[Any]:
+def _structured(parameter: str, specs: Any, others: str, structure: Any) -> list[BlockSpec]:
     """The specs of all leaves.
 
     Raises:
@@ -178,7 +179,8 @@ def _structured(parameter: str, specs: Any, others: str, structure: Any) -> list
         return [BlockSpec()] * structure.num_leaves
     flat, found = tree.flatten(specs)
     if found != structure:
-        lines = difference_lines(structure, found, parameter)
+        blank = [tree.unflatten(each, range(each.num_leaves)) for each in (structure, found)]
+        lines = difference_lines(*blank, parameter)
         raise ValueError(
             mismatch_message(
                 f"pallas_call: Pytree for `{parameter}` and `{others}` do not match. There are {len(lines)} mismatches",
@@ -238,7 +240,7 @@ class _Run:
         """The jaxpr of `fun(indices, *refs)`, whose leading arguments are the indices and the traced sizes of the grid.
 
         Raises:
-          ValueError: it uses an array from outside.
+          ValueError: it uses an array or a tracer from outside. NumPy arrays are part of it.
         """
         n, names = len(self.sizes), self.of.spec.grid_names
 
@@ -253,8 +255,10 @@ class _Run:
             return [f"program_id({i})" for i in range(n)] + ["num_programs"] * len(self.bounds) + ["a ref"] * len(refs)
 
         avals = [*[_INDEX] * (n + len(self.bounds)), *map(AbstractRef, refs)]
-        closed = stage(flat, avals, Signature("traced by pallas_call", user, argument_names))
-        constants = [aval_of(x).str_short() for x in closed.consts if type(x) is not Ref]
+        trace = StageTrace(context.trace, Signature("traced by pallas_call", user, argument_names))
+        closed = stage(flat, avals, trace=trace)
+        given = [x for _, _, x in trace.constants.values()]
+        constants = [aval_of(x).str_short() for x in given if type(x) is not Ref and not isinstance(x, np.ndarray)]
         if constants:
             raise ValueError(f"{what} [{', '.join(constants)}]. {advice}")
         return closed
