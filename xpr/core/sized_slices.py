@@ -89,7 +89,8 @@ def dslice(start: Any, size: Any = None, stride: int | None = None) -> slice | S
         return slice(None)
     if stride is not None and not isinstance(stride, _STATIC):
         raise ValueError("ds: the stride must be an integer, and is traced. Make the argument it comes from static.")
-    return Slice(*((0, start) if size is None else (start, size)), 1 if stride is None else int(stride))
+    first, count = (0, start) if size is None else (start, size)
+    return Slice(first, count, 1 if stride is None else int(stride))
 
 
 ds = dslice

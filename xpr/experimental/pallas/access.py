@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from xpr.core.ref_views import RefView
-from xpr.core.refs import Ref
 from xpr.core.sized_slices import Slice
 from xpr.numpy.indexing.sized import sized_index
 from xpr.numpy.refs import get, set
@@ -36,7 +35,7 @@ def _by_position(ref: Any) -> Any:
     return RefView(of, sized.inner)
 
 
-def load(ref: Ref | RefView, mask: Any, other: Any) -> Any:
+def load(ref: Any, mask: Any, other: Any) -> Any:
     """What a ref or view holds; with `other` elsewhere than at a mask."""
     if mask is None:
         return get(ref)
@@ -44,7 +43,7 @@ def load(ref: Ref | RefView, mask: Any, other: Any) -> Any:
     return value if other is None else where(mask, value, other).astype(value.dtype)
 
 
-def store(ref: Ref | RefView, value: Any, mask: Any) -> None:
+def store(ref: Any, value: Any, mask: Any) -> None:
     """Writes the elements of a ref or view at a mask."""
     if mask is None:
         set(ref, None, value)
@@ -54,7 +53,7 @@ def store(ref: Ref | RefView, value: Any, mask: Any) -> None:
     set(view, None, where(mask, value, before).astype(before.dtype))
 
 
-def updated(ref: Ref | RefView, index: Any, value: Any, mask: Any, combine: Callable[[Any, Any], Any]) -> Any:
+def updated(ref: Any, index: Any, value: Any, mask: Any, combine: Callable[[Any, Any], Any]) -> Any:
     """Combines the elements of a ref at an index with values, and returns those from before."""
     view = RefView(ref, index)
     before = load(view, mask, None)

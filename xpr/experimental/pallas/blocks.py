@@ -7,7 +7,7 @@ for integers. Inside of the loop a block is a dynamic slice, which XLA reads and
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -44,10 +44,8 @@ def _block_dim(origin: str, size: Any) -> Any:
         return squeezed
     if isinstance(size, (Blocked, Element, Squeezed, BoundedSlice)):
         return size
-    if is_symbolic_dim(size):
-        return Blocked(size)
     try:
-        return Blocked(int(size))
+        return Blocked(cast(int, size) if is_symbolic_dim(size) else int(size))
     except (TypeError, ValueError):
         raise ValueError(
             f"pallas_call: the block shape for {origin} has an element of unsupported block dimension type, "
@@ -193,5 +191,3 @@ def _padded(n: Any, dim: Any) -> tuple[int, Any]:
     if type(dim) in (Blocked, Squeezed):
         return 0, size if block == size else -(-size // block) * block
     return before, size if block == size else size + block - 1  # any element may be the first one
-
-

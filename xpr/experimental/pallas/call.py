@@ -7,9 +7,9 @@ The kernel is traced once, to a jaxpr on refs. The call is a loop over the grid,
         kernel(*refs)
         the blocks that were written are put back
 
-That loop is a scan, or a while loop where the grid is not known while tracing, under a `jit`. It carries the results, the
-scratch, and those arguments that the kernel writes. So every transformation of loops is one of kernels, reverse mode
-too, and there is no primitive for it.
+That loop is a scan, or a while loop where the grid is not known while tracing, under a `jit`. It carries the results,
+the scratch, and those arguments that the kernel writes. So every transformation of loops is one of kernels, reverse
+mode too, and there is no primitive for it.
 """
 
 from __future__ import annotations
@@ -69,20 +69,20 @@ def pallas_call(
 ) -> Callable[..., Any]:
     """A function that runs a kernel for each index of a grid, on blocks of its arguments and results.
 
-    The programs of the grid run one after the other, the last axis fastest, compiled by XLA on every platform. What one
-    writes the later ones find, in results and scratch. All transformations apply.
+    The programs of the grid run one after the other, the last axis fastest, compiled by XLA on every platform. What
+    one writes the later ones find, in results and scratch. All transformations apply.
 
     Args:
-      kernel: a function of refs: of each argument, of each result, of scratch. It reads and writes them (`ref[...]`) and
-        returns None. Arrays from outside are arguments; it may close over refs.
+      kernel: a function of refs, of each argument, of each result, of scratch. It reads and writes them (`ref[...]`)
+        and returns None. Arrays from outside are arguments; it may close over refs.
       out_shape: a pytree of the types of the results, anything with a shape and a dtype. The refs of a tuple or list
         are arguments of the kernel by themselves.
       grid_spec: a `GridSpec`, instead of the next four.
       grid: the size of each axis, as for `GridSpec`; () for one program.
       in_specs: a tuple or list with a pytree of `BlockSpec`s for each argument; whole arrays by default.
       out_specs: a pytree of `BlockSpec`s with the structure of the results; whole arrays by default.
-      scratch_shapes: types of refs that the kernel uses beside them (`pl.ANY(shape, dtype)`), which keep their values
-        from program to program. A tuple or list, or a dict, whose refs are keyword arguments.
+      scratch_shapes: types of refs that the kernel uses beside them (`pl.ANY(shape, dtype)`), which keep their
+        values from program to program. A tuple or list, or a dict, whose refs are keyword arguments.
       input_output_aliases: for numbers of arguments, counted over their leaves, the number of the result that starts
         with its value.
       debug: whether to print the kernel's jaxpr.
@@ -111,18 +111,14 @@ def pallas_call(
     >>> xpr.grad(lambda x: f(x).sum())(jnp.ones(8))
     Array([2., 2., 2., 2., 2., 2., 2., 2.], dtype=float32)
     """
-    given = {
-        "grid": (grid, grid != ()), "in_specs": (in_specs, in_specs is not no_block_spec),
-        "out_specs": (out_specs, out_specs is not no_block_spec),
-        "scratch_shapes": (scratch_shapes, bool(scratch_shapes)),
-    }  # fmt: skip
     if grid_spec is None:
         grid_spec = GridSpec(grid, in_specs, out_specs, scratch_shapes)
     else:
-        for parameter, (value, is_given) in given.items():
-            if is_given:
+        parts = {"grid": grid, "in_specs": in_specs, "out_specs": out_specs, "scratch_shapes": scratch_shapes}
+        for name_of_part, part in parts.items():
+            if part is not no_block_spec and not (isinstance(part, (tuple, list, dict)) and not part):
                 raise ValueError(
-                    f"pallas_call: `{parameter}` is part of `grid_spec`, and can't be given beside it; it is {value!r}."
+                    f"pallas_call: `{name_of_part}` is part of `grid_spec`, and is given beside it: {part!r}."
                 )
     called = _Call(kernel, out_shape, grid_spec, dict(input_output_aliases or {}), debug, name)
     bounds = [size for size in grid_spec.grid if not _is_static(size)]
@@ -141,13 +137,22 @@ def _is_static(size: Any) -> bool:
     return isinstance(size, int) or is_symbolic_dim(size)
 
 
+def _size(size: Any) -> Any:
+    return size_as(size, _INDEX.dtype) if is_symbolic_dim(size) else size
+
+
 class _Call:
     """What is known of a call before its arguments are."""
 
     def __init__(
-        self, kernel: Callable[..., None], out_shape: Any, spec: GridSpec, aliases: dict[int, int], debug: bool,
+        self,
+        kernel: Callable[..., None],
+        out_shape: Any,
+        spec: GridSpec,
+        aliases: dict[int, int],
+        debug: bool,
         name: str | None,
-    ):  # fmt: skip
+    ):
         self.kernel, self.spec, self.aliases, self.debug = kernel, spec, aliases, debug
         self.name = function_name(kernel) if name is None else name
         out_shape = tuple(out_shape) if isinstance(out_shape, list) else out_shape
@@ -165,7 +170,9 @@ class _Call:
 
 def _typed(what: str, x: Any) -> ShapedArray:
     if not (hasattr(x, "shape") and hasattr(x, "dtype")):
-        raise ValueError(f"{what} is {describe(x)}, which has no shape and dtype. Use xpr.ShapeDtypeStruct(shape, dtype).")
+        raise ValueError(
+            f"{what} is {describe(x)}, which has no shape and dtype. Use xpr.ShapeDtypeStruct(shape, dtype)."
+        )
     return ShapedArray(tuple(x.shape), dtypes.canonical(x.dtype))
 
 
@@ -179,14 +186,11 @@ def _structured(parameter: str, specs: Any, others: str, structure: Any) -> list
         return [BlockSpec()] * structure.num_leaves
     flat, found = tree.flatten(specs)
     if found != structure:
-        blank = [tree.unflatten(each, range(each.num_leaves)) for each in (structure, found)]
-        lines = difference_lines(*blank, parameter)
-        raise ValueError(
-            mismatch_message(
-                f"pallas_call: Pytree for `{parameter}` and `{others}` do not match. There are {len(lines)} mismatches",
-                lines, f"Give `{parameter}` a pl.BlockSpec, or pl.no_block_spec, for each leaf of `{others}`.",
-            )  # fmt: skip
-        )
+        one, two = [tree.unflatten(each, range(each.num_leaves)) for each in (structure, found)]
+        lines = difference_lines(one, two, parameter)
+        what = f"pallas_call: Pytree for `{parameter}` and `{others}` do not match. There are {len(lines)} mismatches"
+        advice = f"Give `{parameter}` a pl.BlockSpec, or pl.no_block_spec, for each leaf of `{others}`."
+        raise ValueError(mismatch_message(what, lines, advice))
     return [BlockSpec() if spec is no_block_spec else spec for spec in flat]
 
 
@@ -196,9 +200,7 @@ class _Run:
     def __init__(self, of: _Call, bounds: Sequence[Any], args: Sequence[Any]):
         self.of, spec = of, of.spec
         computed = iter(bounds)
-        sizes = [next(computed) if not _is_static(size) else size for size in spec.grid]
-        self.sizes = [n if isinstance(n, int) else size_as(n, np.int32) if is_symbolic_dim(n) else _strong(n, np.int32)
-                      for n in sizes]  # fmt: skip
+        self.sizes = [_size(size) if _is_static(size) else _strong(next(computed), _INDEX.dtype) for size in spec.grid]
         self.bounds = [n for n in self.sizes if not isinstance(n, int)]
         paths = tree.leaves_with_path(tuple(args))
         values = [_strong(x) for _, x in paths]
@@ -230,8 +232,8 @@ class _Run:
                 names = self.in_names[i].replace("args", "input"), self.of.out_names[o].replace("outputs", "output")
                 types = [f"{aval.dtype.name}[{','.join(map(str, aval.shape))}]" for aval in (one, two)]
                 raise ValueError(
-                    f"{what} referring to {names[0]} with abstract value {types[0]}, and to {names[1]} with a different "
-                    f"abstract value {types[1]}. What shares memory has one type."
+                    f"{what} referring to {names[0]} with abstract value {types[0]}, and to {names[1]} with a "
+                    f"different abstract value {types[1]}. What shares memory has one type."
                 )
 
     # -- The user's functions as jaxprs
@@ -254,7 +256,7 @@ class _Run:
         def argument_names() -> list[str]:
             return [f"program_id({i})" for i in range(n)] + ["num_programs"] * len(self.bounds) + ["a ref"] * len(refs)
 
-        avals = [*[_INDEX] * (n + len(self.bounds)), *map(AbstractRef, refs)]
+        avals: list[Any] = [*[_INDEX] * (n + len(self.bounds)), *map(AbstractRef, refs)]
         trace = StageTrace(context.trace, Signature("traced by pallas_call", user, argument_names))
         closed = stage(flat, avals, trace=trace)
         given = [x for _, _, x in trace.constants.values()]
@@ -288,8 +290,8 @@ class _Run:
             )
             if returned is not None:
                 raise ValueError(
-                    f"The kernel function of the pallas_call {described} should return None, as its results are what it "
-                    f"writes to its refs. It returned {describe(returned)}."
+                    f"The kernel function of the pallas_call {described} should return None, as its results are what "
+                    f"it writes to its refs. It returned {describe(returned)}."
                 )
             return []
 
@@ -359,8 +361,9 @@ class _Run:
 
 
 def _on_values(closed: ClosedJaxpr, n_leading: int) -> tuple[ClosedJaxpr, Sequence[bool]]:
-    """A kernel's jaxpr as one on the values of its refs, and which of them it writes, whose last values are its results.
+    """A kernel's jaxpr as one on the values of its refs, with the last values of those that it writes as results.
 
+    Also returns which of the refs of blocks and scratch it writes.
     Refs that it closes over stay refs. Of the leading arguments, indices and scalars, no last values are returned.
     """
     jaxpr, n = constvars_to_invars(closed), len(closed.consts)

@@ -76,7 +76,7 @@ def loop(
     Args:
       lower: an integer, which may be traced.
       upper: likewise.
-      init_carry: the initial carry, a pytree, for a function `body(i, carry) -> carry`; None for one of the number alone.
+      init_carry: the initial carry, a pytree, for `body(i, carry) -> carry`; None for a function of the number alone.
       step: the distance of the numbers.
       unroll: as for `lax.fori_loop`.
 
@@ -138,7 +138,9 @@ def run_scoped(
 
 def _unwritten_ref(x: Any) -> Any:
     if not (hasattr(x, "shape") and hasattr(x, "dtype")):
-        raise ValueError(f"run_scoped: a type of a ref is {describe(x)}, which has no shape and dtype. Use pl.ANY(...).")
+        raise ValueError(
+            f"run_scoped: a type of a ref is {describe(x)}, which has no shape and dtype. Use pl.ANY(...)."
+        )
     return new_ref(unwritten(tuple(x.shape), canonical(x.dtype)))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, NoReturn
 
 from xpr import dtypes, tree
 from xpr.core.avals import ShapedArray, aval_of
@@ -22,6 +22,14 @@ __all__ = [
     "PrefetchScalarGridSpec", "SMEM", "SUBCORE_PARALLEL", "SideEffectType", "VMEM", "VMEM_SHARED", "load", "roll",
     "store", "sync_copy", "with_memory_space_constraint",
 ]  # fmt: skip
+
+
+def __getattr__(name: str) -> NoReturn:
+    raise AttributeError(
+        f"module 'xpr.experimental.pallas.tpu' has no attribute {name!r}: kernels are compiled by XLA, on every "
+        "platform, and copies between memories, semaphores and pipelines are about the hardware of TPUs. Blocks are "
+        "read and written by `pallas_call` itself."
+    )
 
 
 class MemorySpace(Enum):

@@ -79,7 +79,8 @@ def store(ref: Any, val: Any, *, mask: Any = None, eviction_policy: str | None =
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.experimental.pallas import triton
     >>> ref = xpr.new_ref(jnp.arange(4))
-    >>> triton.store(ref.at[xpr.ds(jnp.array(2), 4)], jnp.array([7, 8, 9, 9]), mask=jnp.array([True, True, False, False]))
+    >>> inside = jnp.array([True, True, False, False])
+    >>> triton.store(ref.at[xpr.ds(jnp.array(2), 4)], jnp.array([7, 8, 9, 9]), mask=inside)
     >>> ref
     Ref([0, 1, 7, 8], dtype=int32)
     """

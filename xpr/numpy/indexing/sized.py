@@ -80,8 +80,8 @@ def _of_slice(x: Slice, n: int, axis: int) -> tuple[Any, int, Any]:
         start += n if start < 0 else 0
         if start < 0 or start + size > n:
             raise IndexError(
-                f"Out of bound slice: {x.size} elements from {x.start}{f' by {x.stride}' * (x.stride > 1)} of axis {axis}, "
-                f"which has size {n}."
+                f"Out of bound slice: {x.size} elements from {x.start}{f' by {x.stride}' * (x.stride > 1)} of axis "
+                f"{axis}, which has size {n}."
             )
     elif size > n:
         raise IndexError(f"Out of bound slice: {x.size} elements of axis {axis}, which has size {n}.")
