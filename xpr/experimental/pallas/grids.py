@@ -37,6 +37,7 @@ class GridSpec:
     """
 
     num_scalar_prefetch = 0
+    scratch_shapes: Any = ()
 
     def __init__(
         self,

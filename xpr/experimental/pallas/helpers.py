@@ -23,12 +23,13 @@ from xpr.experimental.pallas.specs import MemoryRef
 from xpr.numpy.arithmetic import reciprocal as _reciprocal
 from xpr.numpy.promotion import as_operand
 from xpr.numpy.refs import new_ref
+from xpr.numpy.reshaping import broadcast_to as _broadcast_to
 from xpr.primitives.concatenation import empty
 from xpr.primitives.elementwise import convert_element_type, div
 from xpr.transforms.boundary import boundary
 
 __all__ = [
-    "align_to", "cdiv", "debug_check", "debug_print", "empty", "empty_like", "empty_ref_like", "enable_debug_checks",
+    "align_to", "broadcast_to", "cdiv", "debug_check", "debug_print", "empty", "empty_like", "empty_ref_like", "enable_debug_checks",
     "loop", "multiple_of", "next_power_of_2", "reciprocal", "run_scoped", "run_state", "strides_from_shape", "when",
     "with_scoped",
 ]  # fmt: skip
@@ -274,6 +275,23 @@ def multiple_of(x: Any, values: Sequence[int] | int) -> Any:
     256
     """
     return x
+
+
+def broadcast_to(a: Any, shape: tuple[int, ...]) -> Any:
+    """An array repeated to a shape, as `xpr.numpy.broadcast_to` does.
+
+    Args:
+      a: an array.
+      shape: a size for each axis.
+
+    Returns:
+      An array of the shape.
+
+    >>> from xpr.experimental import pallas as pl
+    >>> pl.broadcast_to(1, (2,))
+    Array([1, 1], dtype=int32, weak_type=True)
+    """
+    return _broadcast_to(a, shape)
 
 
 def reciprocal(x: Any, *, approx: bool = False, full_range: bool = True) -> Any:

@@ -119,7 +119,7 @@ class _NoBlockSpec:
     """The spec of a whole array."""
 
     def __repr__(self) -> str:
-        return "no_block_spec"
+        return "NoBlockSpec"
 
 
 no_block_spec = _NoBlockSpec()

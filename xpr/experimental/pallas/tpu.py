@@ -6,7 +6,7 @@ Copies between memories (DMA), semaphores, pipelines and meshes of cores are abo
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NoReturn
 
@@ -20,7 +20,7 @@ from xpr.numpy.flip_roll_tile import roll as _roll
 __all__ = [
     "ARBITRARY", "CMEM", "CORE_PARALLEL", "CompilerParams", "GridDimensionSemantics", "HBM", "MemorySpace", "PARALLEL",
     "PrefetchScalarGridSpec", "SMEM", "SUBCORE_PARALLEL", "SideEffectType", "VMEM", "VMEM_SHARED", "load", "roll",
-    "store", "sync_copy", "with_memory_space_constraint",
+    "store", "sync_copy", "touch", "with_memory_space_constraint",
 ]  # fmt: skip
 
 
@@ -111,6 +111,10 @@ class CompilerParams:
     use_tc_tiling_on_sc: bool | None = None
     needs_layout_passes: bool = True
     fuse_transposed_lhs_in_matmul: bool = False
+
+    def replace(self, **changes: Any) -> CompilerParams:
+        """The same with other fields."""
+        return replace(self, **changes)
 
 
 class PrefetchScalarGridSpec(GridSpec):
@@ -214,6 +218,10 @@ def sync_copy(src_ref: Any, dst_ref: Any, *, add: bool = False) -> None:
         target[...] = target[...] + source[...] if add else source[...]
 
     tree.map(copy, src_ref, dst_ref)
+
+
+def touch(ref: Any) -> None:
+    """Says that a ref is read and written, which changes nothing."""
 
 
 def roll(x: Any, shift: Any, axis: int, *, stride: int | None = None, stride_axis: int | None = None) -> Any:
