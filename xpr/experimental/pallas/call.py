@@ -242,7 +242,7 @@ class _Run:
         """The jaxpr of `fun(indices, *refs)`, whose leading arguments are the indices and the traced sizes of the grid.
 
         Raises:
-          ValueError: it uses an array or a tracer from outside. NumPy arrays are part of it.
+          ValueError: it uses an array from outside, traced or not.
         """
         n, names = len(self.sizes), self.of.spec.grid_names
 
@@ -259,7 +259,7 @@ class _Run:
         avals: list[Any] = [*[_INDEX] * (n + len(self.bounds)), *map(AbstractRef, refs)]
         trace = StageTrace(context.trace, Signature("traced by pallas_call", user, argument_names))
         closed = stage(flat, avals, trace=trace)
-        given = [x for _, _, x in trace.constants.values()]
+        given = [x for _, _, x in trace.constants.values()]  # arrays of indices that operations make are NumPy's
         constants = [aval_of(x).str_short() for x in given if type(x) is not Ref and not isinstance(x, np.ndarray)]
         if constants:
             raise ValueError(f"{what} [{', '.join(constants)}]. {advice}")
@@ -308,9 +308,9 @@ class _Run:
 
     def results(self) -> list[Any]:
         """Runs all programs."""
-        kernel = self.staged_kernel()
         every = [*self.ins, *self.outs]
         maps = [None if blocks.user_map is None else self.staged_map(blocks) for blocks in every]
+        kernel = self.staged_kernel()
         of_results = {o: self.values[i] for i, o in self.of.aliases.items()}
         starts = [of_results.get(o) for o in range(len(self.outs))]
         scalars, ins = split_list(self.values, self.n_scalars)

@@ -13,6 +13,7 @@ from typing import Any
 from xpr.config import make_user_context
 from xpr.core.avals import describe
 from xpr.core.interpreter import NamedAxis, axes_in_scope
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.experimental.pallas.specs import no_block_spec
 
 __all__ = ["GridSpec", "num_programs", "program_id"]
@@ -59,7 +60,8 @@ class GridSpec:
         if sizes and all(isinstance(size, tuple) for size in sizes):
             self.grid_names, sizes = tuple([name for name, _ in sizes]), tuple([size for _, size in sizes])
         for size in sizes:
-            if not (isinstance(size, int) or hasattr(size, "dtype")) or getattr(size, "shape", ()) != ():
+            is_size = isinstance(size, int) or is_symbolic_dim(size) or hasattr(size, "dtype")
+            if not is_size or getattr(size, "shape", ()) != ():
                 raise ValueError(
                     f"pallas_call: the grid must be a tuple of integers, or of arrays without axes, and has {size!r}."
                 )

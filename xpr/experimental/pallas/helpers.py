@@ -29,9 +29,9 @@ from xpr.primitives.elementwise import convert_element_type, div
 from xpr.transforms.boundary import boundary
 
 __all__ = [
-    "align_to", "broadcast_to", "cdiv", "debug_check", "debug_print", "empty", "empty_like", "empty_ref_like", "enable_debug_checks",
-    "loop", "multiple_of", "next_power_of_2", "reciprocal", "run_scoped", "run_state", "strides_from_shape", "when",
-    "with_scoped",
+    "align_to", "broadcast_to", "cdiv", "debug_check", "debug_print", "empty", "empty_like", "empty_ref_like",
+    "enable_debug_checks", "loop", "multiple_of", "next_power_of_2", "reciprocal", "run_scoped", "run_state",
+    "strides_from_shape", "when", "with_scoped",
 ]  # fmt: skip
 
 
