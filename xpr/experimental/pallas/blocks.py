@@ -60,13 +60,14 @@ class Blocks:
       origin: which array it is, in messages.
       user_map: the index map, or None.
       ref_aval: the type of a block in the kernel.
+      key: what the position of a block depends on, beside the indices.
       whole: whether the only block is the whole array.
 
     Raises:
       ValueError: the block shape has another number of axes than the array, or an element of another type.
     """
 
-    __slots__ = ("_low", "_padded", "aval", "block_shape", "dims", "origin", "ref_aval", "user_map", "whole")
+    __slots__ = ("_low", "_padded", "aval", "block_shape", "dims", "key", "origin", "ref_aval", "user_map", "whole")
 
     def __init__(self, origin: str, spec: BlockSpec, aval: ShapedArray):
         self.origin, self.aval, self.user_map = origin, aval, spec.index_map
@@ -87,6 +88,7 @@ class Blocks:
             self._padded.append(size)
         self._low = tuple(low)
         self.whole = tuple(self._padded) == self.block_shape
+        self.key = (id(self.user_map), self.dims, tuple(self._padded))
 
     # -- The array, before and after the loop
 

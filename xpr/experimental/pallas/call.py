@@ -29,7 +29,7 @@ from xpr.control.while_.fori_loop import fori_loop
 from xpr.control.xla_call import call
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import context
-from xpr.core.jaxpr import ClosedJaxpr, constvars_to_invars, eval_jaxpr
+from xpr.core.jaxpr import ClosedJaxpr, constvars_to_invars, eval_jaxpr, used_vars
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import describe_function, function_name
 from xpr.dimensions.expressions import is_symbolic_dim
@@ -309,7 +309,7 @@ class _Run:
     def results(self) -> list[Any]:
         """Runs all programs."""
         every = [*self.ins, *self.outs]
-        maps = [None if blocks.user_map is None else self.staged_map(blocks) for blocks in every]
+        maps = {blocks.key: (blocks, blocks.user_map and self.staged_map(blocks)) for blocks in every}
         kernel = self.staged_kernel()
         of_results = {o: self.values[i] for i, o in self.of.aliases.items()}
         starts = [of_results.get(o) for o in range(len(self.outs))]
@@ -317,16 +317,18 @@ class _Run:
         arrays = [blocks.padded(x) for blocks, x in zip(self.ins, ins)]
         arrays += [blocks.unwritten() if x is None else blocks.padded(x) for blocks, x in zip(self.outs, starts)]
         arrays += [varying_as_type(unwritten(aval.shape, aval.dtype), aval) for aval in self.scratch_avals]
-        program, written = _on_values(kernel, len(self.sizes) + len(self.bounds) + self.n_scalars)
+        program, read, written = _on_values(kernel, len(self.sizes) + len(self.bounds) + self.n_scalars)
 
         def step(indices: Sequence[Any], carry: Sequence[Any]) -> list[Any]:
             values = iter(carry)
             now = [next(values) if flag else x for flag, x in zip(written, arrays)]
-            leading = [*indices, *self.bounds]
-            at = [blocks.position(_mapped(each, [*leading, *scalars])) for blocks, each in zip(every, maps)]
-            _, scratch = split_list(now, len(every))
-            found = [blocks.read(x, where) for blocks, x, where in zip(every, now, at)]
-            values = iter(call(program, [*leading, *scalars, *found, *scratch], f"{self.of.name}_program"))
+            leading = [*indices, *self.bounds, *scalars]
+            positions = {key: blocks.position(_mapped(each, leading)) for key, (blocks, each) in maps.items()}
+            at = [positions[blocks.key] for blocks in every]
+            found = [
+                blocks.read(x, where) if blocks else x for x, blocks, where in mask(zip_longest(now, every, at), read)
+            ]
+            values = iter(call(program, [*leading, *found], f"{self.of.name}_program"))
             return [
                 blocks.write(x, where, next(values)) if blocks else next(values)
                 for x, blocks, where in mask(zip_longest(now, every, at), written)
@@ -360,19 +362,21 @@ class _Run:
         return [rest, *reversed(indices)]
 
 
-def _on_values(closed: ClosedJaxpr, n_leading: int) -> tuple[ClosedJaxpr, Sequence[bool]]:
+def _on_values(closed: ClosedJaxpr, n_leading: int) -> tuple[ClosedJaxpr, Sequence[bool], Sequence[bool]]:
     """A kernel's jaxpr as one on the values of its refs, with the last values of those that it writes as results.
 
-    Also returns which of the refs of blocks and scratch it writes.
-    Refs that it closes over stay refs. Of the leading arguments, indices and scalars, no last values are returned.
+    Also returns which of the refs of blocks and scratch it reads, whose values it takes, and which it writes. Refs that
+    it closes over stay refs. Of the leading arguments, indices and scalars, it takes all, and returns no last values.
     """
     jaxpr, n = constvars_to_invars(closed), len(closed.consts)
     is_ref = [i >= n and type(aval) is AbstractRef for i, aval in enumerate(jaxpr.in_avals)]
     written = [i >= n + n_leading and flag for i, flag in enumerate(uses_of_refs(jaxpr).written)]
     whole = discharge(jaxpr, is_ref, written, [False] * len(is_ref))
-    constvars, invars = split_list(whole.invars, n)
-    _, of_blocks = split_list(written, n + n_leading)
-    return ClosedJaxpr(whole.replace(constvars=constvars, invars=invars), closed.consts), of_blocks
+    constvars, leading, invars = split_list(whole.invars, n, n_leading)
+    used = used_vars(whole)
+    read = [v in used for v in invars]
+    program = whole.replace(constvars=constvars, invars=[*leading, *mask(invars, read)])
+    return ClosedJaxpr(program, closed.consts), read, split_list(written, n + n_leading)[1]
 
 
 def _mapped(closed: ClosedJaxpr | None, operands: Sequence[Any]) -> list[Any]:
