@@ -472,6 +472,41 @@ def test_derivatives():
         close(found, xpr.grad(lambda x, y: jnp.sin(x @ y).sum(), (0, 1))(x, y), 1e-4)
 
 
+@pytest.mark.parametrize(
+    "index_map, options, once",
+    [
+        (lambda i: (i,), {}, True),
+        (lambda i: (3 - i,), {}, True),
+        (lambda i: (i // 2,), {}, False),
+        (lambda i: (i + 1,), {}, False),  # the last one is moved into the array
+        (lambda i: (i,), {"input_output_aliases": {0: 0}}, False),
+        (lambda i: (i,), {"grid": (jnp.int32(4),)}, False),
+    ],
+)
+def test_cotangents_of_blocks_that_are_written_once_stay_as_they_are(index_map, options, once):
+    spec = pl.BlockSpec((2,), lambda i: (i,))
+    out_spec = pl.BlockSpec((2,), index_map)
+    f = pl.pallas_call(square, F8, **{"grid": 4, "in_specs": [spec], "out_specs": out_spec, **options})
+    assert ("_written_once" in str(xpr.make_jaxpr(f)(X))) == once
+    blocks = X.reshape(4, 2)
+
+    def expected(x):
+        out = jnp.asarray(blocks) if "input_output_aliases" in options else jnp.full((4, 2), np.nan)
+        for i in range(4):
+            out = out.at[min(index_map(i)[0], 3)].set(jnp.sin(x[i]) * x[i])
+        return out
+
+    weights = jnp.arange(1.0, 9.0).reshape(4, 2)
+    close(f(X), expected(blocks).ravel())
+    if "grid" not in options:
+        loss = xpr.grad(lambda x: (jnp.nan_to_num(f(x)).reshape(4, 2) * weights).sum())
+        close(loss(X).reshape(4, 2), xpr.grad(lambda x: (jnp.nan_to_num(expected(x)) * weights).sum())(blocks))
+        tangents = xpr.jvp(f, (X,), (np.ones_like(X),))[1]
+        close(
+            jnp.nan_to_num(tangents).reshape(4, 2), jnp.nan_to_num(xpr.jvp(expected, (blocks,), (blocks * 0 + 1,))[1])
+        )
+
+
 def test_jvp_as_in_jax():
     def tangents(lib):
         pl, jnp = of(lib), lib.numpy

@@ -6,23 +6,31 @@ for integers. Inside of the loop a block is a dynamic slice, which XLA reads and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from xpr import dtypes
+from xpr.compile.reference import reference_eval
+from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.core.avals import ShapedArray, describe
+from xpr.core.jaxpr import ClosedJaxpr, constvars_to_invars
 from xpr.core.sized_slices import Slice
 from xpr.core.source import describe_function
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.experimental.pallas.specs import Blocked, BlockSpec, BoundedSlice, Element, Squeezed, squeezed
 from xpr.numpy.promotion import as_operand
 from xpr.primitives.collectives.varying import varying_as
+from xpr.primitives.concatenation import concatenate
 from xpr.primitives.dynamic_slices import dynamic_slice_p, dynamic_update_slice_p
 from xpr.primitives.elementwise import convert_element_type, lt, mul
+from xpr.primitives.gather.gather_scatter import scatter_add_p
+from xpr.primitives.gather.windows import PROMISE_IN_BOUNDS, ScatterDimensionNumbers
 from xpr.primitives.shapes import broadcast_to, full, reshape
 from xpr.primitives.slicing import broadcasted_iota, pad, select, slice_
+from xpr.transforms.batch import batch_jaxpr
 
 Shape = tuple[int, ...]
 
@@ -164,8 +172,8 @@ class Blocks:
         block = x if self.whole else dynamic_slice_p.bind(x, *at.starts, slice_sizes=self.block_shape)
         return reshape(block, self.ref_aval.shape)
 
-    def write(self, x: Any, at: Position, block: Any) -> Any:
-        """The padded array with a block replaced."""
+    def write(self, x: Any, at: Position, block: Any, once: bool) -> Any:
+        """The padded array with a block replaced; `once`: nothing was written to the block before."""
         if at.limits:
             inside: Any = None
             for axis, limit in at.limits.items():
@@ -174,7 +182,56 @@ class Blocks:
                 inside = below if inside is None else inside & below
             block = select(reshape(inside, self.ref_aval.shape), block, self.read(x, at))
         block = reshape(block, self.block_shape)
-        return block if self.whole else dynamic_update_slice_p.bind(x, block, *at.starts)
+        if self.whole:
+            return block
+        put = _written_once if once and self.aval.dtype in dtypes.INEXACT else dynamic_update_slice_p.bind
+        return put(x, block, *at.starts)
+
+    def are_visited_once(self, index_map: ClosedJaxpr | None, grid: Sequence[Any]) -> bool:
+        """Whether it is known that no two programs have the same block, or blocks that overlap."""
+        n_programs = math.prod([size if isinstance(size, int) else _MOST_PROGRAMS + 1 for size in grid])
+        if index_map is None or n_programs > _MOST_PROGRAMS or len(index_map.in_avals) > len(grid):
+            return False
+        if not all(type(dim) in (Blocked, Squeezed) and isinstance(n, int) for dim, n in zip(self.dims, self._padded)):
+            return False
+        jaxpr = constvars_to_invars(index_map)
+        closed, _ = batch_jaxpr(jaxpr, n_programs, (None,) * len(index_map.consts) + (0,) * len(grid))
+        programs = [index.astype(np.int32) for index in np.unravel_index(np.arange(n_programs), tuple(grid))]
+        results = reference_eval(closed.jaxpr, closed.consts, *index_map.consts, *programs)
+        numbers = np.stack([np.broadcast_to(x, (n_programs,)) for x in results], 1)
+        counts = [n // size for n, size in zip(self._padded, self.block_shape)]
+        is_inside = bool(((numbers >= 0) & (numbers < counts)).all())
+        return is_inside and len(np.unique(numbers, axis=0)) == n_programs
+
+
+_MOST_PROGRAMS = 1 << 16  # whose blocks are compared
+
+
+@custom_jvp
+def _written_once(x: Any, block: Any, *starts: Any) -> Any:
+    """The array with a block replaced that nothing was written to before, so that its tangent is zero.
+
+    The tangent of the block is added to that zero. So in reverse mode the cotangent of the array stays as it is, where
+    that of `dynamic_update_slice` has zeros instead of the block, for which XLA copies all of it in each step.
+    """
+    return dynamic_update_slice_p.bind(x, block, *starts)
+
+
+@_written_once.defjvp
+def _written_once_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[Any, Any]:
+    x, block, *starts = primals
+    x_dot, block_dot, *_ = tangents
+    axes = tuple(range(len(starts)))
+    x_dot = scatter_add_p.bind(
+        x_dot,
+        concatenate([reshape(start, (1,)) for start in starts], 0),
+        block_dot,
+        dimension_numbers=ScatterDimensionNumbers(axes, (), axes),
+        indices_are_sorted=True,
+        unique_indices=True,
+        mode=PROMISE_IN_BOUNDS,
+    )
+    return _written_once(x, block, *starts), x_dot
 
 
 class Position:

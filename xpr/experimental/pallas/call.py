@@ -317,6 +317,9 @@ class _Run:
         arrays = [blocks.padded(x) for blocks, x in zip(self.ins, ins)]
         arrays += [blocks.unwritten() if x is None else blocks.padded(x) for blocks, x in zip(self.outs, starts)]
         arrays += [varying_as_type(unwritten(aval.shape, aval.dtype), aval) for aval in self.scratch_avals]
+        once = [o not in of_results and blocks.are_visited_once(maps[blocks.key][1], self.sizes)
+                for o, blocks in enumerate(self.outs)]  # fmt: skip
+        flags = [*[False] * len(self.ins), *once]
         program, read, written = _on_values(kernel, len(self.sizes) + len(self.bounds) + self.n_scalars)
 
         def step(indices: Sequence[Any], carry: Sequence[Any]) -> list[Any]:
@@ -330,8 +333,8 @@ class _Run:
             ]
             values = iter(call(program, [*leading, *found], f"{self.of.name}_program"))
             return [
-                blocks.write(x, where, next(values)) if blocks else next(values)
-                for x, blocks, where in mask(zip_longest(now, every, at), written)
+                blocks.write(x, where, next(values), flag) if blocks else next(values)
+                for x, blocks, where, flag in mask(zip_longest(now, every, at, flags), written)
             ]
 
         last = iter(self.looped(step, mask(arrays, written)))
