@@ -72,6 +72,15 @@ def test_one_program_on_whole_arrays():
     assert "scan" not in str(closed) and "dynamic_slice" not in str(closed) and "name=double" in str(closed)
 
 
+def test_arrays_without_axes():
+    spec = pl.BlockSpec((), lambda *_: ())
+    for grid in ((), 2):
+        f = pl.pallas_call(double, xpr.ShapeDtypeStruct((), np.float32), grid=grid, in_specs=[spec], out_specs=spec)
+        same(f(jnp.float32(3)), jnp.float32(6))
+    block = pl.BlockSpec((4,), lambda: 1)
+    same(pl.pallas_call(double, F8, in_specs=[block], out_specs=block)(X)[4:], jnp.asarray(2 * X[4:]))
+
+
 def test_blocks_by_a_grid():
     f = pl.pallas_call(double, F8, grid=2, in_specs=[HALVES], out_specs=HALVES)
     same(f(X), jnp.asarray(2 * X))
@@ -435,6 +444,19 @@ def test_atomic_updates():
     ref = xpr.new_ref(jnp.int32(1))
     assert triton.atomic_cas(ref, 0, 7) == 1 and ref[...] == 1
     assert triton.atomic_cas(ref, 1, 7) == 1 and ref[...] == 7
+
+
+def test_elements_that_are_named_several_times():
+    index = jnp.array([3, 1, 3, 3])
+    for mask, expected in (([True] * 4, [0, 1, 0, 3]), ([True, True, False, False], [0, 1, 0, 1])):
+        ref = xpr.new_ref(jnp.zeros(4, np.int32))
+        triton.atomic_add(ref, index, 1, mask=jnp.array(mask))
+        same(ref[...], jnp.array(expected))
+    ref = xpr.new_ref(jnp.arange(6).reshape(2, 3))
+    triton.atomic_max(ref.at[1], jnp.array([0, 0, 2]), jnp.array([9, 7, 1]))
+    same(ref[...], jnp.array([[0, 1, 2], [9, 4, 5]]))
+    triton.store(ref.at[:, jnp.array([1, 1])], 8, mask=jnp.array([[True, False], [False, False]]))
+    same(ref[...], jnp.array([[0, 8, 2], [9, 4, 5]]))
 
 
 def test_prints_and_checks(capfd):

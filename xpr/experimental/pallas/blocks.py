@@ -16,7 +16,7 @@ from xpr import dtypes
 from xpr.compile.reference import reference_eval
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.core.avals import ShapedArray, describe
-from xpr.core.jaxpr import ClosedJaxpr, constvars_to_invars
+from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.sized_slices import Slice
 from xpr.core.source import describe_function
 from xpr.dimensions.expressions import is_symbolic_dim
@@ -188,16 +188,18 @@ class Blocks:
         return put(x, block, *at.starts)
 
     def are_visited_once(self, index_map: ClosedJaxpr | None, grid: Sequence[Any]) -> bool:
-        """Whether it is known that no two programs have the same block, or blocks that overlap."""
+        """Whether it is known that no two programs have the same block: the index map is one of the indices alone."""
         n_programs = math.prod([size if isinstance(size, int) else _MOST_PROGRAMS + 1 for size in grid])
-        if index_map is None or n_programs > _MOST_PROGRAMS or len(index_map.in_avals) > len(grid):
+        if index_map is None or index_map.consts or self.whole or not grid or n_programs > _MOST_PROGRAMS:
             return False
-        if not all(type(dim) in (Blocked, Squeezed) and isinstance(n, int) for dim, n in zip(self.dims, self._padded)):
+        kinds = set(map(type, self.dims))
+        if not kinds <= {Blocked, Squeezed} or not all(isinstance(n, int) for n in self._padded):
             return False
-        jaxpr = constvars_to_invars(index_map)
-        closed, _ = batch_jaxpr(jaxpr, n_programs, (None,) * len(index_map.consts) + (0,) * len(grid))
+        if len(index_map.in_avals) > len(grid):
+            return False
+        closed, _ = batch_jaxpr(index_map.jaxpr, n_programs, (0,) * len(grid))
         programs = [index.astype(np.int32) for index in np.unravel_index(np.arange(n_programs), tuple(grid))]
-        results = reference_eval(closed.jaxpr, closed.consts, *index_map.consts, *programs)
+        results = reference_eval(closed.jaxpr, closed.consts, *programs)
         numbers = np.stack([np.broadcast_to(x, (n_programs,)) for x in results], 1)
         counts = [n // size for n, size in zip(self._padded, self.block_shape)]
         is_inside = bool(((numbers >= 0) & (numbers < counts)).all())

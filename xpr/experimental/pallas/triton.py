@@ -104,7 +104,7 @@ def atomic_xchg(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> 
     >>> triton.atomic_xchg(xpr.new_ref(jnp.arange(4)), 1, 7)
     Array(1, dtype=int32)
     """
-    return access.updated(x_ref_or_view, idx, val, mask, lambda before, value: value)
+    return access.updated(x_ref_or_view, idx, val, mask, lambda before, value: value, "set")
 
 
 def atomic_add(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
@@ -116,7 +116,7 @@ def atomic_add(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> A
     >>> triton.atomic_add(ref, 1, 10), ref
     (Array(1, dtype=int32), Ref([ 0, 11,  2,  3], dtype=int32))
     """
-    return access.updated(x_ref_or_view, idx, val, mask, lambda before, value: before + value)
+    return access.updated(x_ref_or_view, idx, val, mask, lambda before, value: before + value, "add")
 
 
 def atomic_max(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
@@ -128,7 +128,7 @@ def atomic_max(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> A
     >>> triton.atomic_max(ref, 1, 10), ref
     (Array(1, dtype=int32), Ref([ 0, 10,  2,  3], dtype=int32))
     """
-    return access.updated(x_ref_or_view, idx, val, mask, maximum)
+    return access.updated(x_ref_or_view, idx, val, mask, maximum, "max")
 
 
 def atomic_min(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
@@ -140,7 +140,7 @@ def atomic_min(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> A
     >>> triton.atomic_min(ref, 1, -10), ref
     (Array(1, dtype=int32), Ref([  0, -10,   2,   3], dtype=int32))
     """
-    return access.updated(x_ref_or_view, idx, val, mask, minimum)
+    return access.updated(x_ref_or_view, idx, val, mask, minimum, "min")
 
 
 def atomic_and(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> Any:
