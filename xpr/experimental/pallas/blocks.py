@@ -83,8 +83,8 @@ class Blocks:
         self.dims = tuple([_block_dim(origin, size) for size in shape])
         if len(self.dims) != aval.ndim:
             raise ValueError(
-                f"Block shape for {origin} (= {tuple(shape)}) must have the same number of dimensions as the array "
-                f"shape {aval.shape}. Give each axis a size; None is for an axis that the kernel does not see."
+                f"Block shape for {origin} has {len(self.dims)} dimensions, {tuple(shape)}, and the array {aval.ndim}, "
+                f"of shape {aval.shape}. Give each axis a size; None is for an axis that the kernel does not see."
             )
         self.block_shape = tuple([dim.block_size for dim in self.dims])
         kept = [dim.block_size for dim in self.dims if type(dim) is not Squeezed]
@@ -129,8 +129,8 @@ class Blocks:
         function = f"Index map function {describe_function(self.user_map)} for {self.origin}"
         if len(results) != len(self.dims):
             raise ValueError(
-                f"{function} must return {len(self.dims)} values to match the block shape {self.block_shape}. "
-                f"Currently returning {len(results)} values."
+                f"{function} returned {len(results)} values, and the block shape {self.block_shape} needs "
+                f"{len(self.dims)}, one for each axis."
             )
         for i, (result, dim) in enumerate(zip(results, self.dims)):
             if (type(result) is Slice) != (type(dim) is BoundedSlice):

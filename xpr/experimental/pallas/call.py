@@ -232,8 +232,7 @@ class _Run:
                 names = self.in_names[i].replace("args", "input"), self.of.out_names[o].replace("outputs", "output")
                 types = [f"{aval.dtype.name}[{','.join(map(str, aval.shape))}]" for aval in (one, two)]
                 raise ValueError(
-                    f"{what} referring to {names[0]} with abstract value {types[0]}, and to {names[1]} with a "
-                    f"different abstract value {types[1]}. What shares memory has one type."
+                    f"{what}, and {names[0]} is {types[0]}, {names[1]} {types[1]}. What shares memory has one type."
                 )
 
     # -- The user's functions as jaxprs
