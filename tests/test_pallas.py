@@ -263,6 +263,27 @@ def test_grids_that_are_traced():
     same(xpr.vmap(f)(jnp.array([0, 3]))[1], jnp.asarray(expected))
 
 
+def test_sizes_of_grids_may_be_numpys():
+    assert pl.GridSpec((np.int64(2), 3)).grid == (2, 3) and "scan" in str(
+        xpr.make_jaxpr(pl.pallas_call(double, F8, grid=np.int32(2)))(X)
+    )
+
+
+def test_index_maps_may_do_anything(capfd):
+    def printed(i):
+        pl.debug_print("block {}", i)
+        return i
+
+    def called_back(i):
+        return xpr.pure_callback(lambda i: np.asarray(i), xpr.ShapeDtypeStruct((), np.int32), i)
+
+    for index_map in (printed, called_back):
+        spec = pl.BlockSpec((4,), index_map)
+        same(pl.pallas_call(double, F8, grid=2, in_specs=[HALVES], out_specs=spec)(X), jnp.asarray(2 * X))
+    xpr.effects_barrier()
+    assert sorted(capfd.readouterr().out.split("\n")) == ["", "block 0", "block 1"]
+
+
 def test_grids_with_names():
     def kernel(o_ref):
         o_ref[pl.program_id(1)] = lax.axis_size("i") + 10 * lax.axis_size("j")
@@ -273,6 +294,7 @@ def test_grids_with_names():
 
 def test_an_empty_grid_and_a_symbolic_one():
     assert np.isnan(pl.pallas_call(double, F8, grid=0)(X)).all()
+    assert np.isnan(pl.pallas_call(double, F8, grid=0, in_specs=[HALVES], out_specs=HALVES)(X)).all()
 
     def f(x):
         return pl.pallas_call(

@@ -16,10 +16,11 @@ from xpr import dtypes
 from xpr.compile.reference import reference_eval
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.core.avals import ShapedArray, describe
-from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.jaxpr import ClosedJaxpr, effects
 from xpr.core.sized_slices import Slice
 from xpr.core.source import describe_function
 from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.errors import UnsupportedRule
 from xpr.experimental.pallas.specs import Blocked, BlockSpec, BoundedSlice, Element, Squeezed, squeezed
 from xpr.numpy.promotion import as_operand
 from xpr.primitives.collectives.varying import varying_as
@@ -190,16 +191,19 @@ class Blocks:
     def are_visited_once(self, index_map: ClosedJaxpr | None, grid: Sequence[Any]) -> bool:
         """Whether it is known that no two programs have the same block: the index map is one of the indices alone."""
         n_programs = math.prod([size if isinstance(size, int) else _MOST_PROGRAMS + 1 for size in grid])
-        if index_map is None or index_map.consts or self.whole or not grid or n_programs > _MOST_PROGRAMS:
+        if index_map is None or index_map.consts or len(index_map.in_avals) > len(grid) or effects(index_map.jaxpr):
             return False
         kinds = set(map(type, self.dims))
         if not kinds <= {Blocked, Squeezed} or not all(isinstance(n, int) for n in self._padded):
             return False
-        if len(index_map.in_avals) > len(grid):
+        if self.whole or not grid or not 0 < n_programs <= _MOST_PROGRAMS:
             return False
-        closed, _ = batch_jaxpr(index_map.jaxpr, n_programs, (0,) * len(grid))
         programs = [index.astype(np.int32) for index in np.unravel_index(np.arange(n_programs), tuple(grid))]
-        results = reference_eval(closed.jaxpr, closed.consts, *programs)
+        try:
+            closed, _ = batch_jaxpr(index_map.jaxpr, n_programs, (0,) * len(grid))
+            results = reference_eval(closed.jaxpr, closed.consts, *programs)
+        except UnsupportedRule:  # an operation that has no rows, or that NumPy does not have
+            return False
         numbers = np.stack([np.broadcast_to(x, (n_programs,)) for x in results], 1)
         counts = [n // size for n, size in zip(self._padded, self.block_shape)]
         is_inside = bool(((numbers >= 0) & (numbers < counts)).all())

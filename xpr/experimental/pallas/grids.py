@@ -10,6 +10,8 @@ import threading
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
+import numpy as np
+
 from xpr.config import make_user_context
 from xpr.core.avals import describe
 from xpr.core.interpreter import NamedAxis, axes_in_scope
@@ -65,7 +67,7 @@ class GridSpec:
                 raise ValueError(
                     f"pallas_call: the grid must be a tuple of integers, or of arrays without axes, and has {size!r}."
                 )
-        self.grid: tuple[Any, ...] = tuple(sizes)
+        self.grid: tuple[Any, ...] = tuple([int(size) if isinstance(size, np.integer) else size for size in sizes])
 
 
 _static_sizes = make_user_context(None)
