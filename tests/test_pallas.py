@@ -249,6 +249,24 @@ def test_results_that_are_visited_again():
     agree(product, tolerance=1e-5)
 
 
+def test_blocks_that_stay_are_read_and_written_once():
+    program = str(xpr.make_jaxpr(blocked_matmul(6, 2))(np.ones((6, 6)), np.ones((6, 6))))
+    outer, inner = program.split("scan[")[1:]
+    assert "dynamic_update_slice" not in inner[: inner.index("length=3")] and "length=9" in inner
+    assert "dynamic_slice[slice_sizes=(2, 2)]" in inner
+
+    spec = pl.BlockSpec((2,), lambda i, j: (i,))
+
+    def accumulated(x_ref, init_ref, o_ref):
+        o_ref[...] += x_ref[...] * (pl.program_id(1) + 1)
+
+    for grid in ((4, 3), (4, jnp.int32(3))):
+        f = pl.pallas_call(
+            accumulated, F8, grid=grid, in_specs=[spec, spec], out_specs=spec, input_output_aliases={1: 0}
+        )
+        same(f(X, 100 + X), jnp.asarray(100 + 7 * X))
+
+
 def test_grids_that_are_traced():
     def kernel(o_ref):
         o_ref[pl.program_id(0), pl.program_id(1)] = pl.num_programs(0) + 10 * pl.num_programs(1)

@@ -23,6 +23,7 @@ from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import UnsupportedRule
 from xpr.experimental.pallas.specs import Blocked, BlockSpec, BoundedSlice, Element, Squeezed, squeezed
 from xpr.numpy.promotion import as_operand
+from xpr.passes.dce import dce_jaxpr
 from xpr.primitives.collectives.varying import varying_as
 from xpr.primitives.concatenation import concatenate
 from xpr.primitives.dynamic_slices import dynamic_slice_p, dynamic_update_slice_p
@@ -46,6 +47,11 @@ def unwritten(shape: Shape, dtype: Any) -> Any:
 def varying_as_type(x: Any, aval: ShapedArray) -> Any:
     """A value that varies over the axes of a `shard_map` over which values of a type do."""
     return varying_as(x, aval) if aval.varying else x
+
+
+def unwritten_of(aval: ShapedArray) -> Any:
+    """An array of a type, to which nothing was written."""
+    return varying_as_type(unwritten(aval.shape, aval.dtype), aval)
 
 
 def _block_dim(origin: str, size: Any) -> Any:
@@ -108,7 +114,7 @@ class Blocks:
 
     def unwritten(self) -> Any:
         """An array with all elements that are in blocks, to which nothing was written."""
-        return varying_as_type(unwritten(tuple(self._padded), self.aval.dtype), self.aval)
+        return unwritten_of(self.aval.update(shape=tuple(self._padded)))
 
     def unpadded(self, x: Any) -> Any:
         """The array that `padded` padded."""
@@ -189,18 +195,25 @@ class Blocks:
         return put(x, block, *at.starts)
 
     def are_visited_once(self, index_map: ClosedJaxpr | None, grid: Sequence[Any]) -> bool:
-        """Whether it is known that no two programs have the same block: the index map is one of the indices alone."""
+        """Whether it is known that no two indices of the leading axes of a grid, which these are, have the same block.
+
+        The index map must be one of indices alone, and depend on no others.
+        """
         n_programs = math.prod([size if isinstance(size, int) else _MOST_PROGRAMS + 1 for size in grid])
-        if index_map is None or index_map.consts or len(index_map.in_avals) > len(grid) or effects(index_map.jaxpr):
+        if self.whole or not grid or not 0 < n_programs <= _MOST_PROGRAMS:
             return False
         kinds = set(map(type, self.dims))
         if not kinds <= {Blocked, Squeezed} or not all(isinstance(n, int) for n in self._padded):
             return False
-        if self.whole or not grid or not 0 < n_programs <= _MOST_PROGRAMS:
+        if index_map is None or index_map.consts or effects(index_map.jaxpr):
+            return False
+        every = index_map.jaxpr
+        jaxpr, _ = dce_jaxpr(every, [True] * len(every.outvars), [i < len(grid) for i in range(len(every.invars))])
+        if len(jaxpr.invars) > len(grid):
             return False
         programs = [index.astype(np.int32) for index in np.unravel_index(np.arange(n_programs), tuple(grid))]
         try:
-            closed, _ = batch_jaxpr(index_map.jaxpr, n_programs, (0,) * len(grid))
+            closed, _ = batch_jaxpr(jaxpr, n_programs, (0,) * len(grid))
             results = reference_eval(closed.jaxpr, closed.consts, *programs)
         except UnsupportedRule:  # an operation that has no rows, or that NumPy does not have
             return False
