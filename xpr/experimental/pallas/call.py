@@ -14,40 +14,34 @@ mode too, and there is no primitive for it.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from xpr import dtypes, tree
 from xpr.api.jit import jit
-from xpr.control.groups import Groups, mask, split_list
-from xpr.control.while_.fori_loop import fori_loop
-from xpr.control.xla_call import call
+from xpr.control.groups import split_list
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import context
-from xpr.core.jaxpr import ClosedJaxpr, constvars_to_invars, eval_jaxpr, used_vars
+from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import describe_function, function_name
 from xpr.dimensions.expressions import is_symbolic_dim
-from xpr.experimental.pallas.blocks import Blocks, Position, unwritten_of, varying_as_type
+from xpr.experimental.pallas.blocks import Blocks, unwritten_of, varying_as_type
 from xpr.experimental.pallas.grids import GridSpec, RunningGrid
+from xpr.experimental.pallas.loops import Loops
 from xpr.experimental.pallas.specs import BlockSpec, no_block_spec
 from xpr.numpy.promotion import as_operand
-from xpr.passes.dce import dce_jaxpr
-from xpr.passes.discharge import discharge, uses_of_refs
 from xpr.primitives.dimension_values import size_as
-from xpr.primitives.elementwise import convert_element_type, div, mul, rem
+from xpr.primitives.elementwise import convert_element_type
 from xpr.transforms.boundary import boundary
 from xpr.transforms.stage import Signature, StageTrace, stage
 from xpr.tree_differences import difference_lines, mismatch_message
 
 __all__ = ["pallas_call"]
 
-Positions = dict[Any, Position]  # of blocks, by their keys
 _INDEX = ShapedArray((), np.dtype(np.int32))
 
 
@@ -220,7 +214,6 @@ class _Run:
         self.ins = [Blocks(*each) for each in zip(names, in_specs, avals[self.n_scalars :])]
         self.outs = [Blocks(*each) for each in zip(of.out_names, out_specs, self.out_avals)]
         self.scalar_avals = avals[: self.n_scalars]
-        self.n_leading = len(self.sizes) + len(self.bounds) + self.n_scalars
         self.check_aliases(avals)
 
     def check_aliases(self, avals: Sequence[ShapedArray]) -> None:
@@ -306,17 +299,10 @@ class _Run:
             print(f"The kernel of the pallas_call {described}:\n{closed}")
         return closed
 
-    # -- The loops
-
     def results(self) -> list[Any]:
-        """Runs all programs.
-
-        The last axes of the grid, on which no block of a result depends, are a loop inside of each step of a loop over
-        the others, which reads and writes these blocks once.
-        """
+        """Runs all programs."""
         every = [*self.ins, *self.outs]
-        maps = {blocks.key: (blocks, blocks.user_map and self.staged_map(blocks)) for blocks in every}
-        program, read, written = _on_values(self.staged_kernel(), self.n_leading)
+        maps = {each.key: None if each.user_map is None else self.staged_map(each) for each in every}
         of_results = {o: self.values[i] for i, o in self.of.aliases.items()}
         scalars, ins = split_list(self.values, self.n_scalars)
         arrays = [blocks.padded(x) for blocks, x in zip(self.ins, ins)]
@@ -325,122 +311,9 @@ class _Run:
             for o, blocks in enumerate(self.outs)
         ]
         arrays += list(map(unwritten_of, self.scratch_avals))
-        groups = Groups(ins=len(self.ins), outs=len(self.outs), scratch=len(self.scratch_avals))
-        _, out_written, _ = groups.split(written)
-        results = mask(self.outs, out_written)
-        read_first = mask(groups.part("outs", read), out_written)
-        n_outer = max([len(_used_indices(maps[each.key][1], len(self.sizes))) for each in results], default=0)
-        outer_sizes, inner_sizes = split_list(self.sizes, n_outer)
-        is_fresh = mask([o not in of_results for o in range(len(self.outs))], out_written)
-        once = [
-            fresh and each.are_visited_once(maps[each.key][1], outer_sizes) for each, fresh in zip(results, is_fresh)
-        ]
-        known_sizes = all(isinstance(size, int) for size in inner_sizes)
-        n_inner = math.prod(inner_sizes) if known_sizes else None
-
-        def position(blocks: Blocks, indices: Sequence[Any]) -> Position:
-            return blocks.position(_mapped(maps[blocks.key][1], [*indices, *self.bounds, *scalars]))
-
-        def initial(blocks: Blocks, x: Any, where: Position, is_read: bool) -> Any:
-            """What the ref of a result holds first; None where nothing reads it."""
-            if is_read or not n_inner:
-                return blocks.read(x, where)
-            return None if n_inner == 1 else unwritten_of(blocks.ref_aval)
-
-        def inner_step(outer: Sequence[Any], known: Positions, inner: Sequence[Any], carry: Sequence[Any]) -> list[Any]:
-            indices = [*outer, *inner]
-            values = iter(carry)
-            now = [next(values) if flag else x for flag, x in zip(written, arrays)]
-            positions = {**{each.key: position(each, indices) for each in self.ins if each.key not in known}, **known}
-            at = [positions[each.key] for each in self.ins]
-            found = [each.read(x, where) for each, x, where in mask(zip(self.ins, now, at), read)]
-            outs = zip(self.outs, groups.part("outs", now), out_written)
-            for each, x, is_written in mask(outs, groups.part("outs", read)):
-                found.append(x if is_written else each.read(x, position(each, indices)))
-            found += mask(groups.part("scratch", now), groups.part("scratch", read))
-            leading = [*indices, *self.bounds, *scalars]
-            last = iter(call(program, [*leading, *found], f"{self.of.name}_program"))
-            return [
-                each.write(x, where, next(last), False) if each else next(last)
-                for x, each, where in mask(zip_longest(now, self.ins, at), written)
-            ]
-
-        def outer_step(outer: Sequence[Any], carry: list[Any]) -> list[Any]:
-            first = [*outer, *[np.int32(0)] * len(inner_sizes)]
-            positions = {each.key: position(each, first) for each in results}
-            at = [positions[each.key] for each in results]
-            ins, outs, scratch = groups.masked(written).split(carry)
-            parts = list(map(initial, results, outs, at, read_first))
-            step = partial(inner_step, outer, positions if n_inner == 1 else {})
-            ins, parts, scratch = groups.masked(written).split(self.looped(inner_sizes, step, [*ins, *parts, *scratch]))
-            outs = [each.write(*rest) for each, *rest in zip(results, outs, at, parts, once)]
-            return [*ins, *outs, *scratch]
-
-        last = iter(self.looped(outer_sizes, outer_step, mask(arrays, written)))
-        finished = [next(last) if flag else x for flag, x in zip(written, arrays)]
-        return [blocks.unpadded(x) for blocks, x in zip(self.outs, groups.part("outs", finished))]
-
-    def looped(self, sizes: Sequence[Any], step: Callable[..., list[Any]], carry: list[Any]) -> list[Any]:
-        """The carry after a step for each index of a part of the grid."""
-        is_static = all(isinstance(size, int) for size in sizes)
-        if is_static and math.prod(sizes) == 1:
-            return step([np.int32(0)] * len(sizes), carry)
-        total: Any = 1
-        for size in sizes:
-            total = total * size if is_static else mul(total, size)
-        return fori_loop(0, total, lambda i, carry: step(_indices(sizes, i), carry), carry)
-
-
-def _indices(sizes: Sequence[Any], i: Any) -> list[Any]:
-    """The index along each axis, from the number of the step."""
-    rest = convert_element_type(i, np.int32)
-    indices: list[Any] = []
-    for size in sizes[:0:-1]:
-        if isinstance(size, int) and size == 1:
-            indices.append(np.int32(0))
-            continue
-        by = np.int32(size) if isinstance(size, int) else size
-        indices.append(rem(rest, by))
-        rest = div(rest, by)
-    return [rest, *reversed(indices)]
-
-
-def _used_indices(index_map: ClosedJaxpr | None, n: int) -> list[bool]:
-    """Which of the indices an index map reads, up to the last one of them."""
-    if index_map is None:
-        return []
-    _, used = dce_jaxpr(index_map.jaxpr, [True] * len(index_map.jaxpr.outvars))
-    flags, _ = split_list(used, n)
-    while flags and not flags[-1]:
-        flags.pop()
-    return flags
-
-
-def _on_values(closed: ClosedJaxpr, n_leading: int) -> tuple[ClosedJaxpr, Sequence[bool], Sequence[bool]]:
-    """A kernel's jaxpr as one on the values of its refs, with the last values of those that it writes as results.
-
-    Also returns which of the refs of blocks and scratch it reads, whose values it takes, and which it writes. Refs that
-    it closes over stay refs. Of the leading arguments, indices and scalars, it takes all, and returns no last values.
-    """
-    jaxpr, n = constvars_to_invars(closed), len(closed.consts)
-    is_ref = [i >= n and type(aval) is AbstractRef for i, aval in enumerate(jaxpr.in_avals)]
-    written = [i >= n + n_leading and flag for i, flag in enumerate(uses_of_refs(jaxpr).written)]
-    whole = discharge(jaxpr, is_ref, written, [False] * len(is_ref))
-    constvars, leading, invars = split_list(whole.invars, n, n_leading)
-    used = used_vars(whole)
-    read = [v in used for v in invars]
-    program = whole.replace(constvars=constvars, invars=[*leading, *mask(invars, read)])
-    return ClosedJaxpr(program, closed.consts), read, split_list(written, n + n_leading)[1]
-
-
-def _mapped(closed: ClosedJaxpr | None, operands: Sequence[Any]) -> list[Any]:
-    """The results of an index map, from the values of the refs that it takes."""
-    if closed is None:
-        return []
-    jaxpr = constvars_to_invars(closed)
-    is_ref = tuple([type(aval) is AbstractRef for aval in jaxpr.in_avals])
-    none = (False,) * len(is_ref)
-    return eval_jaxpr(discharge(jaxpr, is_ref, none, none), (), *closed.consts, *operands)
+        loops = Loops(self.sizes, [*self.bounds, *scalars], self.ins, self.outs, maps, f"{self.of.name}_program")
+        last = loops.run(self.staged_kernel(), arrays, [o not in of_results for o in range(len(self.outs))])
+        return [blocks.unpadded(x) for blocks, x in zip(self.outs, last)]
 
 
 def _strong(x: Any, dtype: Any = None) -> Any:
