@@ -271,6 +271,84 @@ def test_places_outside(call):
     check(call, ARRAYS, 1e-6, staged="at[b" not in call)
 
 
+# -- Slices by start and size
+
+SIZED = [
+    ((xpr.ds(2, 3),), np.s_[2:5]),
+    ((xpr.ds(1, 2), 3), np.s_[1:3, 3]),
+    ((-1, xpr.ds(1, 3)), np.s_[-1, 1:4]),
+    ((..., xpr.ds(3, 2)), np.s_[..., 3:5]),
+    ((None, xpr.ds(3, 2)), np.s_[None, 3:5]),
+    ((slice(None, None, 2), xpr.ds(0, 3, 2)), np.s_[::2, 0:5:2]),
+    ((slice(1, 3), xpr.ds(1, 3)), np.s_[1:3, 1:4]),
+    ((slice(None, None, -1), xpr.ds(-3, 2)), np.s_[::-1, -3:-1]),
+    ((xpr.ds(1, 3), np.array([0, 2])), np.s_[1:4, [0, 2]]),
+    ((xpr.ds(1, 0),), np.s_[1:1]),
+    ((xpr.ds(None), 1), np.s_[:, 1]),
+    ((xpr.ds(4),), np.s_[:4]),
+]
+
+
+def _with_starts(index, starts):
+    """The index with other integers, and slices with other starts."""
+    values = iter(starts)
+    sized = type(xpr.ds(0, 1))
+    return tuple(
+        [
+            xpr.ds(next(values), e.size, e.stride) if type(e) is sized else next(values) if type(e) is int else e
+            for e in index
+        ]
+    )
+
+
+@pytest.mark.parametrize("index, slices", SIZED, ids=str)
+@pytest.mark.parametrize("how", ["read", "set", "add"])
+def test_slices_by_start_and_size(index, slices, how):
+    host = np.arange(42.0, dtype=np.float32).reshape(6, 7)
+    starts = [getattr(e, "start", e) for e in index if type(e) in (int, type(xpr.ds(0, 1)))]
+
+    def function(x, index):
+        return x[index] if how == "read" else getattr(x.at[index], how)(7)
+
+    wanted = host.copy()
+    wanted[slices] = host[slices] + 7 if how == "add" else 7
+    wanted = jnp.asarray(host[slices] if how == "read" else wanted)
+    x = jnp.asarray(host)
+    same(function(x, index), wanted)
+    same(xpr.jit(lambda x, starts: function(x, _with_starts(index, starts)))(x, starts), wanted)
+    if starts:
+        rows = xpr.vmap(lambda starts: function(x, _with_starts(index, starts)))([np.array([s]) for s in starts])
+        same(rows[0], wanted)
+
+
+def test_slices_by_start_and_size_move_into_bounds():
+    x = jnp.arange(6)
+    same(xpr.jit(lambda i: x[xpr.ds(i, 4)])(5), x[2:])
+    same(xpr.jit(lambda i: x.at[xpr.ds(i, 4)].set(0))(5), jnp.array([0, 1, 0, 0, 0, 0]))
+    gradient = xpr.grad(lambda x, i: (x[xpr.ds(i, 2)] ** 2).sum())(x.astype(np.float32), jnp.int32(1))
+    same(gradient, jnp.array([0, 2, 4, 0, 0, 0], np.float32))
+    leaves, structure = xpr.tree.flatten(xpr.ds(jnp.int32(2), 3))
+    assert len(leaves) == 1 and xpr.tree.leaves(xpr.ds(2, 3)) == []
+    assert xpr.tree.unflatten(structure, leaves) == xpr.ds(leaves[0], 3)
+
+
+@pytest.mark.parametrize(
+    "use, error, says",
+    [
+        (lambda x, i: x[xpr.ds(4, 3)], IndexError, "Out of bound slice: 3 elements from 4 of axis 0, which has size 6"),
+        (lambda x, i: x[xpr.ds(0, 4, 2)], IndexError, "4 elements from 0 by 2 of axis 0, which has size 6"),
+        (lambda x, i: x[xpr.ds(i, 7)], IndexError, "7 elements of axis 0, which has size 6"),
+        (lambda x, i: x[0, xpr.ds(i, 2)], IndexError, "Too many indices"),
+        (lambda x, i: x[xpr.ds(0, i)], TypeError, "the size of a slice .* must be an integer"),
+        (lambda x, i: x[xpr.ds(0, 2, i)], ValueError, "the stride must be an integer, and is traced"),
+        (lambda x, i: x[xpr.ds(0, 2, -1)], ValueError, "the stride must be positive, and is -1"),
+    ],
+)
+def test_faults_of_slices_by_start_and_size(use, error, says):
+    with pytest.raises(error, match=says):
+        xpr.jit(use)(jnp.arange(6), 1)
+
+
 # -- Functions
 
 FUNCTIONS = """

@@ -28,6 +28,19 @@ def holds(ref, expected):
 # -- Made, read and written
 
 
+def test_refs_of_random_keys():
+    ref = xpr.new_ref(xpr.random.key(0))
+
+    @xpr.jit
+    def draw():
+        ref[...], key = xpr.random.split(ref[...])
+        return xpr.random.uniform(key)
+
+    key, first = xpr.random.split(xpr.random.key(0))
+    same(draw(), xpr.random.uniform(first))
+    assert ref[...] == key
+
+
 def test_a_ref_is_a_reference():
     ref = xpr.new_ref(jnp.zeros(3))
     assert isinstance(ref, xpr.Ref) and not isinstance(ref, xpr.Array) and not isinstance(jnp.zeros(3), xpr.Ref)

@@ -160,3 +160,14 @@ def test_shifts_of_four_bits(name: str, dtype: str) -> None:
     results = agree(shifted)
     for y, result in zip(shifts, results[::2]):
         assert np.array_equal(getattr(lax, f"{name}_p").reference([x, y])[0].astype(np.int32), result)
+
+
+@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+@pytest.mark.parametrize("other", ["int4", "uint4"])
+def test_small_integers_are_converted_to_each_other(dtype, other):
+    x = jnp.arange(-2, 14).astype(dtype)
+    expected = np.arange(-2, 14) & 15
+    if other == "int4":
+        expected = expected - 16 * (expected > 7)
+    for converted in (x.astype(other), xpr.jit(lambda x: x.astype(other))(x)):
+        assert converted.dtype == other and np.array_equal(np.asarray(converted).astype(int), expected)

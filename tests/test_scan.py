@@ -472,3 +472,45 @@ def test_gradients_of_loops_without_rows_that_may_end_early(staged):
     assert float(over(lambda x: xpr.jvp(lambda x: total(x, none), (x,), (1.0,))[1])(2.0)) == 1
     rows_of = over(xpr.vmap(xpr.grad(total), (0, None)))(jnp.array([1.0, 2.0]), none)
     np.testing.assert_array_equal(rows_of, [1, 1])
+
+
+# -- Sums of cotangents, in place
+
+
+def _reads_a_slice(x, i):
+    return jnp.sin(lax.dynamic_slice(x, (2 * i, 0), (2, 3))).sum()
+
+
+def _reads_rows(x, i):
+    return (x[jnp.array([0, 3]) + i] ** 2).sum()
+
+
+def _reads_several(x, i):
+    return x[i, 1] * x[i + 1, 2] + (x[jnp.array([1, 1]) * i] ** 3).sum() + jnp.cos(x).sum()
+
+
+def _reads_everything(x, i):
+    return (x * i).sum()
+
+
+@pytest.mark.parametrize("reads", [_reads_a_slice, _reads_rows, _reads_several, _reads_everything])
+def test_cotangents_of_what_a_loop_reads_in_parts(reads):
+    x = jnp.arange(24.0).reshape(8, 3) / 10
+
+    def looped(x):
+        return lax.fori_loop(0, 4, lambda i, total: total + reads(x, i), 0.0)
+
+    expected = xpr.grad(lambda x: sum(reads(x, i) for i in range(4)))(x)
+    for gradient in (xpr.grad(looped), xpr.jit(xpr.grad(looped))):
+        np.testing.assert_allclose(gradient(x), expected, rtol=1e-5, atol=1e-6)
+    rows = xpr.vmap(xpr.grad(looped))(jnp.stack([x, 2 * x]))
+    np.testing.assert_allclose(rows[0], expected, rtol=1e-5, atol=1e-6)
+    xpr.core.check_jaxpr(xpr.make_jaxpr(xpr.grad(looped))(x))
+
+
+def test_only_the_slices_that_a_loop_reads_are_summed():
+    def looped(x):
+        return lax.fori_loop(0, 4, lambda i, total: total + _reads_a_slice(x, i), 0.0)
+
+    text = str(xpr.make_jaxpr(xpr.grad(looped))(jnp.ones((8, 3))))
+    assert "f32[2,3] = add_any" in text and "f32[8,3] = add_any" not in text

@@ -51,6 +51,7 @@ _FUNCTIONS = {
     "checkpoint_policies": "ad_checkpoint",
     "closure_convert": "control.custom.closure_convert",
     "custom_gradient": "control.custom.closure_convert",
+    "ds": "core.sized_slices",
     "effects_barrier": "control.callback.callback",
     "empty_ref": "numpy.refs",
     "ensure_compile_time_eval": "control.scopes",

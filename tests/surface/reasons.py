@@ -52,11 +52,66 @@ _UFUNCS = (
 )  # fmt: skip
 
 REASONS: dict[str, tuple[str, ...]] = {
-    "Kernels in Pallas and Mosaic have a compiler of their own.": (
+    "Of Pallas what is about the hardware, or its compilers: kernels run through XLA, without Mosaic and Triton.": (
         "jax.experimental.mosaic",
-        "jax.experimental.pallas",
         "jax.extend.pallas",
-        "jax.ds",
+        *(
+            f"jax.experimental.pallas.{name}"
+            for name in (
+                "BlockSpec.to_block_mapping",
+                "DeviceIdType",
+                "Indirect",
+                "core_map",
+                "delay",
+                "enable_poison_buffers",
+                "fuser",
+                "get_global",
+                "kernel",
+                "lower_as_mlir",
+                "mosaic_gpu",
+                "ops*",
+                "pallas_export_experimental",
+                "select_ref",
+                "semaphore*",
+                "tpu_sc",
+                "triton.elementwise_inline_asm",
+            )
+        ),
+        *(
+            f"jax.experimental.pallas.tpu.{name}"
+            for name in (
+                "*Buffer*",
+                "ChipVersion",
+                "CoreType",
+                "InterpretParams",
+                "LoweringException",
+                "MemorySpace.SEMAPHORE",
+                "SEMAPHORE",
+                "SemaphoreType",
+                "Tiling",
+                "TpuInfo",
+                "async_*",
+                "bitcast",
+                "core_barrier",
+                "create_tensorcore_mesh",
+                "dma_semaphore",
+                "einshape",
+                "emit_*",
+                "*tpu_i*",
+                "get_barrier_semaphore",
+                "is_tpu_device",
+                "make_async_*",
+                "matmul_*",
+                "*pack_elementwise",
+                "prng_*",
+                "run_on_first_core",
+                "sample_block",
+                "stateful_*",
+                "stochastic_round",
+                "to_pallas_key",
+                "trace_value",
+            )
+        ),
         "jax.ref.AbstractRef",
         "jax.lax.GatherScatterMode.ONE_HOT",
     ),
@@ -97,6 +152,8 @@ REASONS: dict[str, tuple[str, ...]] = {
         "jax.stages.Lowered(*",
         "jax.stages.Traced(*",
         "jax.Shard(*",
+        "jax.experimental.pallas.Slice",
+        "jax.experimental.pallas.enable_debug_checks(new_val)",
         "jax.Ref.format",
         "jax.Ref(refs)",
         "jax.core.AbstractValue",
@@ -180,6 +237,7 @@ REASONS: dict[str, tuple[str, ...]] = {
         "jax.tree_util.Partial(func)",
     ),
     "Functions that are compositions of others here, so that there is no primitive of their name.": (
+        "jax.experimental.pallas.pallas_call_p",
         "jax.*.mulhi_p",
         "jax.*.after_all_p",
         "jax.*.create_token_p",
@@ -267,6 +325,7 @@ parts of a network.": (
     "In `xpr` itself, since `xpr.core` is below what it is made of.": ("jax.core.ensure_compile_time_eval",),
     "XLA has no arrays of one bit: in jax they are of booleans.": ("jax.numpy.int1", "jax.numpy.uint1"),
     "The default says the same by another object.": (
+        "jax.experimental.pallas.pallas_call(input_output_aliases)",
         "jax.numpy.einsum(_dot_general)",
         "jax.shard_map(in_specs)",
         "jax.smap(in_axes)",

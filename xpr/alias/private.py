@@ -107,13 +107,6 @@ def _no_compile(*_: Any, **__: Any) -> None:
     raise NotImplementedError("xpr compiles by functions of its own: chex.restrict_backends has no effect on them.")
 
 
-def _no_kernels(*_: Any, **__: Any) -> None:
-    raise NotImplementedError(
-        "pallas_call: xpr compiles no kernels in Pallas. Use the library's own function without them, if it has one, "
-        "or call a compiled kernel by xpr.ffi.ffi_call."
-    )
-
-
 def _named_after(wrapped: Callable[..., Any], namestr: str = "{fun}", docstr: str = "{doc}") -> Callable[..., Any]:
     def named(fun: Callable[..., Any]) -> Callable[..., Any]:
         name = functools.update_wrapper(fun, wrapped).__name__
@@ -211,8 +204,6 @@ numpy_util = SimpleNamespace(promote_dtypes_complex=_promoted_to_complex)
 ufuncs = SimpleNamespace(ufunc=xpr.numpy.ufunc)
 # jaxoplanet maps over types that map themselves
 batching = SimpleNamespace(is_vmappable=lambda x: type(x) in handlers)
-# jax-md: kernels for GPUs, beside functions that do the same without them
-pallas = SimpleNamespace(pallas_call=_no_kernels)
 config = SimpleNamespace(config=xpr.config)
 
 # orbax: the devices of a sharding in this process, in order
@@ -244,8 +235,6 @@ MODULES: dict[str, list[Any]] = {
     "jax.version": [version],
     "jax.core": ["xpr.core", public_core],
     "jax.experimental.checkify": ["xpr.checkify"],
-    "jax.experimental.pallas": [pallas],
-    "jax.experimental.pallas.triton": [],
     # keras: kernels for TPUs, which it calls on those alone
     "jax.experimental.pallas.ops": [],
     "jax.experimental.pallas.ops.tpu": [],

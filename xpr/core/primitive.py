@@ -351,7 +351,7 @@ class Primitive:
         self.check_params(params)
         if AbstractRef in map(type, avals) and not self.takes_refs:
             raise TypeError(f"{self.name}: {not_an_array(next(a for a in avals if type(a) is AbstractRef))}")
-        if self.physical is None and any(map(is_key, avals)):
+        if self.physical is None and not self.takes_refs and any(map(is_key, avals)):
             (dtype, *_) = [a.dtype for a in avals if is_key(a)]
             raise TypeError(
                 f"{self.name} does not accept dtype {dtype}: it takes no random keys, and its operands are "

@@ -139,7 +139,7 @@ class Ref:
     ndim = property(lambda self: self.aval.ndim)
     size = property(lambda self: self.aval.size)
 
-    sharding = property(lambda self: self.held().sharding)
+    sharding = property(lambda self: self.aval.sharding if self.variable is not None else self.held().sharding)
     committed = property(lambda self: self.held().committed)
 
     def unsafe_buffer_pointer(self) -> int:

@@ -47,6 +47,8 @@ def _convert_reference(values: Sequence[Any], *, new_dtype: np.dtype, weak_type:
         low, high = wide <= float(bounds.min), wide >= float(bounds.max)
         inside = np.where(low | high, 0, wide).astype(np.int64 if bounds.min < 0 else np.uint64)
         return [np.where(low, bounds.min, np.where(high, bounds.max, inside)).astype(new_dtype)]
+    if {x.dtype, new_dtype} <= INTEGERS and x.dtype.kind == new_dtype.kind == "V":
+        x = x.astype(np.int8)  # ml_dtypes has no conversions between all of its integers
     return [x.astype(new_dtype)]
 
 

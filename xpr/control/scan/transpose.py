@@ -18,6 +18,7 @@ from xpr.control.scan.weight_gradients import Product, find_products
 from xpr.core.avals import Zero, aval_of
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from xpr.core.primitive import Linear
+from xpr.passes.in_place_sums import in_place_sums
 from xpr.primitives.elementwise import add_any_p
 from xpr.primitives.shapes import instantiate
 from xpr.transforms.transpose import transpose_jaxpr
@@ -60,7 +61,8 @@ class _Transposed:
         ys = [*ct_xs, *dict.fromkeys(v for v in factors if v not in rows and v not in ct_xs)]
         self.sources = {v: ("y", i) for i, v in enumerate(ys) if v in factors}
         self.sources.update((v, ("x", i)) for i, v in enumerate(rows))
-        self.body = Jaxpr([], [*constant, *before, *ct_carry, *ct_ys, *rows], [*after, *carry_out, *ys], eqns)
+        body = Jaxpr([], [*constant, *before, *ct_carry, *ct_ys, *rows], [*after, *carry_out, *ys], eqns)
+        self.body = in_place_sums(body)
         self.results = Groups(sums=len(summed), carry=len(carry_out), ys=len(ys))
 
     def split(self, outs: Sequence[Any], residuals: Sequence[Any]) -> list[Any]:

@@ -37,8 +37,9 @@ from xpr.numpy.indexing.normalize import (
     is_plain,
     normal_form,
 )  # fmt: skip
+from xpr.numpy.indexing.sized import sized_index
 from xpr.numpy.promotion import as_operand
-from xpr.primitives.dynamic_slices import dynamic_slice_p, one_dtype, wrapped
+from xpr.primitives.dynamic_slices import dynamic_slice, dynamic_slice_p, one_dtype, wrapped
 from xpr.primitives.gather.gather_scatter import gather_p
 from xpr.primitives.gather.windows import CLIP, FILL_OR_DROP, PROMISE_IN_BOUNDS, GatherScatterMode, fill_of
 from xpr.primitives.shapes import full, reshape, rev, squeeze_p
@@ -171,6 +172,10 @@ def read(
     """`x[index]`, where `mode` says what indices out of bounds read, see `Array.at`."""
     x = as_operand(x)
     shape = aval_of(x).shape
+    sized = sized_index(index, shape)
+    if sized is not None:
+        x, index = x if sized.starts is None else dynamic_slice(x, sized.starts, sized.sizes), sized.inner
+        shape = aval_of(x).shape
     mode = None if mode is None else GatherScatterMode.from_any(mode)
     indexers = normal_form(index, shape, mode, wrap_negative_indices)
     if mode is None and not any(type(e) in (np.ndarray, Flag) or len(getattr(e, "shape", ())) for e in indexers):

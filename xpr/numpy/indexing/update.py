@@ -35,6 +35,7 @@ from xpr.numpy.indexing.normalize import (
     mask_message,
     normal_form,
 )
+from xpr.numpy.indexing.sized import sized_index
 from xpr.numpy.indexing.update_operations import (
     SET,
     Operation,
@@ -48,7 +49,7 @@ from xpr.numpy.indexing.update_operations import (
 )
 from xpr.numpy.promotion import SCALARS, as_operand, convert, converter, refuse_in_strict_mode
 from xpr.primitives.dimension_values import size_as
-from xpr.primitives.dynamic_slices import dynamic_update_slice_p
+from xpr.primitives.dynamic_slices import dynamic_slice, dynamic_update_slice, dynamic_update_slice_p
 from xpr.primitives.gather.gather_scatter import gather_p
 from xpr.primitives.gather.scatter import scatter_mul_p, scatter_p
 from xpr.primitives.gather.windows import (
@@ -335,6 +336,12 @@ def _updated_integers(x: Any, values: Any, operation: Operation, updated: Callab
 
 def _updated(x: Any, index: Any, values: Any, operation: Operation, flags: dict[str, Any], wraps: bool) -> Any:
     shape = aval_of(x).shape
+    sized = sized_index(index, shape)
+    if sized is not None:
+        if sized.starts is None:
+            return _updated(x, sized.inner, values, operation, flags, wraps)
+        window = dynamic_slice(x, sized.starts, sized.sizes)
+        return dynamic_update_slice(x, _updated(window, sized.inner, values, operation, flags, wraps), sized.starts)
     plain = is_plain(index) and flags["mode"] is None and wraps and settings.check_static_indices
     if plain and not aval_of(x).is_symbolic:
         return _update_static(x, expanded(index if type(index) is tuple else (index,), shape), values, operation)

@@ -1,0 +1,44 @@
+"""estimate_cost: what a function costs, from its types, as the hint that kernels are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from xpr import tree
+from xpr.api.staging import shaped, trace_function
+from xpr.experimental.pallas.specs import CostEstimate
+from xpr.jaxpr.costs import Cost
+
+__all__ = ["estimate_cost"]
+
+_TRANSCENDENTAL = frozenset(
+    "acos acosh asin asinh atan atan2 atanh cbrt cos cosh erf erf_inv erfc exp exp2 expm1 log log1p logistic pow rsqrt "
+    "sin sinh sqrt tan tanh".split()
+)
+
+
+def estimate_cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostEstimate:
+    """The cost of a function, without running it.
+
+    Args:
+      fun: a function of pytrees of arrays.
+      *args: its arguments, anything with a shape and a dtype at the leaves.
+      **kwargs: likewise.
+
+    Returns:
+      A `CostEstimate`. Its bytes are those of arguments and results.
+
+    >>> import xpr, xpr.numpy as jnp
+    >>> from xpr.experimental import pallas as pl
+    >>> x = xpr.ShapeDtypeStruct((10,), "float32")
+    >>> pl.estimate_cost(lambda x, y: jnp.exp(x + y), x, x)
+    CostEstimate(flops=10, transcendentals=10, bytes_accessed=120, remote_bytes_transferred=0)
+    """
+    closed, _ = trace_function(fun, args, kwargs, "staged by estimate_cost")
+    equations = Cost(closed.jaxpr, "").by_equation
+    total = sum(each.flops for each in equations)
+    transcendental = sum(each.flops for each in equations if each.equation.primitive.name in _TRANSCENDENTAL)
+    avals = [*map(shaped, tree.leaves((args, kwargs))), *closed.out_avals]
+    moved = sum(aval.size * aval.dtype.itemsize for aval in avals)
+    return CostEstimate(total - transcendental, transcendental, moved)

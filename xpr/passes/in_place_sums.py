@@ -1,0 +1,109 @@
+"""in_place_sums : jaxpr -> jaxpr. Adds arrays that are zero but for a slice, or some rows, to those elements alone.
+
+    { lambda ; a:f32[8] b:f32[2] c:i32[]. let
+        d = broadcast_in_dim 0.0; e = dynamic_update_slice d b c; f = add_any a e in (f,) }
+    { lambda ; a:f32[8] b:f32[2] c:i32[]. let
+        g = dynamic_slice a c; h = add_any g b; f = dynamic_update_slice a h c in (f,) }
+
+Such are the cotangents of arrays of which each step of a loop reads a part. In loops XLA updates these elements in
+place, where the sum would read and write all of them in each step.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
+from xpr.primitives.collectives.varying import pvary_p
+from xpr.primitives.dynamic_slices import dynamic_slice_p, dynamic_update_slice_p
+from xpr.primitives.elementwise import add_any_p
+from xpr.primitives.gather.gather_scatter import scatter_add_p
+from xpr.primitives.shapes import broadcast_in_dim_p
+
+
+class _Program:
+    """What the variables of a jaxpr are computed by, and how often they are read."""
+
+    __slots__ = ("equations", "reads")
+
+    def __init__(self, jaxpr: Jaxpr):
+        self.equations: dict[Any, JaxprEqn] = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+        self.reads = Counter([v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is not Literal])
+        self.reads.update([v for v in jaxpr.outvars if type(v) is not Literal])
+
+    def made_by(self, v: Any, *primitives: Any) -> JaxprEqn | None:
+        """The equation that computes a variable, if it is of these primitives and is read once."""
+        eqn = None if type(v) is Literal else self.equations.get(v)
+        return eqn if eqn is not None and eqn.primitive in primitives and self.reads[v] == 1 else None
+
+    def is_zero(self, v: Any) -> bool:
+        """Whether a variable is an array of zeros."""
+        if type(v) is Literal:
+            return bool(v.val == 0)
+        eqn = self.equations.get(v)
+        return eqn is not None and eqn.primitive in (broadcast_in_dim_p, pvary_p) and self.is_zero(eqn.invars[0])
+
+    def update(self, v: Any) -> JaxprEqn | None:
+        """The equation that makes a variable of zeros, but for some elements; None where it is no such array."""
+        eqn = self.made_by(v, dynamic_update_slice_p, scatter_add_p)
+        return eqn if eqn is not None and self.is_zero(eqn.invars[0]) else None
+
+    def terms(self, eqn: JaxprEqn) -> list[Any]:
+        """What a sum is made of: the operands of it and of the sums that are only read by it."""
+        terms: list[Any] = []
+        for v in eqn.invars:
+            inner = self.made_by(v, add_any_p)
+            terms += [v] if inner is None else self.terms(inner)
+        return terms
+
+
+def in_place_sums(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with sums of updated zeros as updates of the other terms."""
+    program = _Program(jaxpr)
+    inner = {v for eqn in jaxpr.eqns if eqn.primitive is add_any_p for v in eqn.invars if program.made_by(v, add_any_p)}
+    replaced: dict[int, list[JaxprEqn]] = {}  # by the sum that an equation is part of, or replaced by
+    for eqn in jaxpr.eqns:
+        if eqn.primitive is not add_any_p or eqn.outvars[0] in inner:
+            continue
+        terms = program.terms(eqn)
+        updates = [update for update in map(program.update, terms) if update is not None]
+        others = [v for v in terms if program.update(v) is None]
+        if updates and others:
+            replaced.update((id(each), []) for each in (*updates, *_sums(program, eqn)))
+            replaced[id(eqn)] = _updated(others, updates, eqn)
+    if not replaced:
+        return jaxpr
+    return jaxpr.replace(eqns=[each for eqn in jaxpr.eqns for each in replaced.get(id(eqn), [eqn])])
+
+
+def _sums(program: _Program, eqn: JaxprEqn) -> list[JaxprEqn]:
+    """The sums that are only read by a sum, and by those."""
+    inner = [each for each in (program.made_by(v, add_any_p) for v in eqn.invars) if each is not None]
+    return [*inner, *(each for one in inner for each in _sums(program, one))]
+
+
+def _updated(others: Sequence[Any], updates: Sequence[JaxprEqn], root: JaxprEqn) -> list[JaxprEqn]:
+    """The equations that sum terms, and then update the sum; the last result is that of `root`."""
+    total, *rest = others
+    eqns: list[JaxprEqn] = []
+
+    def add(primitive: Any, operands: Sequence[Any], params: dict[str, Any], aval: Any) -> Var:
+        result = Var(aval)
+        eqns.append(JaxprEqn(operands, [result], primitive, params, root.source))
+        return result
+
+    for term in rest:
+        total = add(add_any_p, [total, term], {}, root.outvars[0].aval)
+    for update in updates:
+        _, *operands = update.invars
+        if update.primitive is scatter_add_p:
+            total = add(scatter_add_p, [total, *operands], update.params, root.outvars[0].aval)
+            continue
+        values, *starts = operands
+        part = add(dynamic_slice_p, [total, *starts], {"slice_sizes": values.aval.shape}, values.aval)
+        total = add(dynamic_update_slice_p, [total, add(add_any_p, [part, values], {}, values.aval), *starts], {},
+                    root.outvars[0].aval)  # fmt: skip
+    *before, last = eqns
+    return [*before, last.replace(outvars=root.outvars)]
