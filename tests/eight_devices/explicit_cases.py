@@ -171,7 +171,10 @@ ERRORS = {
         lambda x: x + put(X, "y"),
         "add of f32[8@x,4], f32[8@y,4]: axis 0 of the operands is partitioned over 'x' and over 'y'. Reshard an",
     ),
-    "twice": (lambda x: x[:, :1] + x[:, 0], "the result f32[8@x,8@x] is partitioned over 'x' along two axes"),
+    "twice": (
+        lambda x: x[:, :1] + x[:, 0],
+        "this add operation produces an illegally sharded result: f32[8@x,8@x] is partitioned over 'x' along two axes",
+    ),
     "contraction": (
         lambda x: x.T @ x,
         "both operands are partitioned over 'x' along the axes that are contracted, 1 and 0, so that the result may be "
@@ -213,6 +216,27 @@ ERRORS = {
         "scan: the first axis of the xs must not be partitioned over a mesh, since each step takes a row: the "
         "0th dimension of all xs should be replicated:\n"
         "  xs['a']   f32[8@x,4]",
+    ),
+    "concatenate": (
+        lambda x: jnp.concatenate([x, np.ones((8, 4), np.float32)], 1),
+        "concatenate of f32[8@x,4], f32[8,4]: All operands should have the same sharding. Reshard an operand first",
+    ),
+    "select": (
+        lambda x: jnp.where(True, x, put(X, "y")), "select cases must have the same shardings, and axis 0 of the operand"
+    ),
+    "split": (
+        lambda x: lax.split(x, (1,) * 8), "split of f32[8@x,4]: split on sharded dims leaves equal shards, 4 along axis"
+    ),
+    "unstack": (
+        lambda x: jnp.unstack(x), "unstack of f32[8@x,4]: an unstack operand cannot be sharded on the unstacking axis"
+    ),
+    "tile": (
+        lambda x: jnp.tile(x, (2, 1)), "tile of f32[8@x,4]: axis 0 cannot be sharded where its tiling is non-trivial, 2"
+    ),
+    "cumsum of all": (lambda x: jnp.cumsum(x), "cumsum of f32[8@x,4]: The input should be fully replicated where no"),
+    "bincount": (
+        lambda x: jnp.bincount(x[:, 0].astype(int), length=8, out_sharding=P("x")),
+        "out_sharding=P('x',), and counts can only be fully replicated or fully unreduced",
     ),
     "vmap": (lambda x: xpr.vmap(lambda a, b: a)(x, put(X, "y")), "and can be partitioned over the same axes only"),
     "vmap along another axis": (
@@ -576,7 +600,10 @@ def test_derivatives_of_products_over_axes_that_are_partitioned(axis):
 def test_axes_that_are_left_to_the_compiler(mesh):
     free = P(P.UNCONSTRAINED, None)
     for fun in (lambda: NamedSharding(mesh, free), lambda: lax.with_sharding_constraint(rows(), free)):
-        with pytest.raises(ValueError, match=r"cannot contain `P.UNCONSTRAINED`, .*: no axis of Mesh\('x': 4, 'y': 2"):
+        with pytest.raises(
+            ValueError,
+            match=r"cannot contain `P.UNCONSTRAINED` when no mesh axis_types are `Auto`: .* no axis of Mesh\('x': 4",
+        ):
             fun()
     for types in ((AxisType.Explicit, AxisType.Auto), (AxisType.Auto, AxisType.Auto)):
         with xpr.set_mesh(xpr.make_mesh((4, 2), ("x", "y"), types)) as current:

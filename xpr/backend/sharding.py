@@ -267,7 +267,7 @@ class NamedSharding(Sharding):
                 names = " * ".join(str(name) for name in axes_of(part))
                 raise ValueError(
                     f"{message}: {size}, the size of its axis {axis}, is not divisible by {count} ({names}). "
-                    "Pad the axis, or leave it whole (None in the spec)."
+                    "The shards should evenly divide the shape: pad the axis, or leave it whole (None in the spec)."
                 )
 
     @property

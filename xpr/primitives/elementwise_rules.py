@@ -33,7 +33,13 @@ from xpr.dtypes import (
 from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, mapped_to, reduce_sum, reshape
 from xpr.primitives.sharding_constraint import constrain_to
-from xpr.primitives.sharding_rules import elementwise_sharding, sums_alike, sums_of_first, sums_of_one
+from xpr.primitives.sharding_rules import (
+    elementwise_sharding,
+    reduced_alike,
+    sums_alike,
+    sums_of_first,
+    sums_of_one,
+)
 
 __all__ = ["add_any_p", "mul_p"]
 
@@ -250,6 +256,7 @@ def elementwise(
             flops=per_result,
             physical=physical,
             sharding=elementwise_sharding,
+            ambiguous=reduced_alike,
             sums=sums,
         )
     )

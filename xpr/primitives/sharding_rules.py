@@ -18,6 +18,8 @@ from xpr.core.meshes import AbstractMesh
 from xpr.core.specs import axes_of, normalized
 from xpr.errors import ShardingTypeError
 
+Axes = frozenset[Any]
+
 RESHARD = "Reshard an operand first: xpr.sharding.reshard(x, P(...))."
 OUT_SHARDING = "Say how the result is to be partitioned: out_sharding=P(...)."
 
@@ -64,6 +66,41 @@ def elementwise_sharding(avals: Sequence[ShapedArray], outs: Sequence[ShapedArra
     """Each axis is partitioned as in the operands."""
     parts = joined(avals, outs[0].ndim)
     return [parts] * len(outs)
+
+
+def reduced_alike(avals: Sequence[ShapedArray], **_: Any) -> str:
+    """Why operands are refused of which one is reduced over an axis of the mesh, and another replicated; "" if none is.
+
+    The cotangent of the other one would be a sum over this axis, which nobody asked for. Scalars are exempt.
+    """
+    reduced = frozenset().union(*[a.explicit.reduced for a in avals if a.explicit is not None])
+    if not reduced:
+        return ""
+    for aval in avals:
+        missing = reduced.difference(_named(aval)) if aval.ndim else ()
+        if missing:
+            return (
+                f"Inputs cannot be replicated on {', '.join(sorted(map(repr, missing)))} where, on the same axes, "
+                f"another input is reduced: the cotangent of {aval.str_short()} would be a sum over devices that nobody "
+                "asks for. Make it reduced, too: xpr.sharding.reshard(x, P(..., reduced=...))."
+            )
+    return ""
+
+
+def _named(aval: ShapedArray) -> Axes:
+    """The Explicit axes over which a type is not replicated, and the manual ones over which it varies."""
+    explicit = aval.explicit
+    if explicit is None:
+        return aval.varying
+    names = [name for part in parts_of(aval) for name in axes_of(part)]
+    return aval.varying.union(names, explicit.unreduced, explicit.reduced)
+
+
+def partitioned_alike(avals: Sequence[ShapedArray], **_: Any) -> str:
+    """Why operands are refused that are not all partitioned alike; "" if they are."""
+    if len({a.explicit for a in avals}) == 1:
+        return ""
+    return f"All operands should have the same sharding. {RESHARD}"
 
 
 def unchanged(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], **_: Any) -> list[Parts]:
@@ -126,8 +163,6 @@ def batched_sharding(core_ndim: int) -> Callable[..., list[Parts]]:
 
 
 # -- Unreduced operands: `sums` returns the axes over which results are unreduced, from those of the operands
-
-Axes = frozenset[Any]
 
 
 def sums_alike(every: Sequence[Axes], *_: Any, **__: Any) -> Axes:
