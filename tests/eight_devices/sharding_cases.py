@@ -204,10 +204,56 @@ def test_devices_in_another_order():
     close(rings(x), X + positions.astype(np.float32))
 
 
+INCOMPATIBLE = "Received incompatible devices for jitted computation. Got "
+
+
+def test_arguments_on_different_devices_are_refused():
+    """Arrays that were put on devices are not moved by a jitted function; all others are."""
+    mesh = xpr.make_mesh((2, 2), ("x", "y"))
+    a, b = (xpr.device_put(np.arange(3), xpr.devices()[i]) for i in (0, 1))
+    c = xpr.device_put(X, NamedSharding(mesh, P("x", "y")))
+    first = (
+        INCOMPATIBLE
+        + r"argument {} of .* with shape int32\[3\] and on device ids \[0\], and argument {} of .* with shape {}"
+    )
+    with pytest.raises(ValueError, match=first.format("x", "y", r"int32\[3\] and on device ids \[1\]")):
+        xpr.jit(lambda x, y: (x, y))(a, b)
+    several = r"float32\[8,8\] and on device ids \[0, 1, 2, 3\]"
+    with pytest.raises(ValueError, match=first.format(r"rows\[0\]", r"rows\[1\]\[0\]", several)) as caught:
+        xpr.jit(lambda rows: rows)((a, (c, b)))
+    assert "\n  rows[1][1]   int32[3]   on cpu:1\n" in str(caught.value) and "xpr.device_put" in str(caught.value)
+    rows = NamedSharding(mesh, P("x"))
+    constrained = xpr.jit(lambda x: lax.with_sharding_constraint(x, rows))
+    asked = xpr.jit(lambda x: x * 2, in_shardings=rows)
+    for fun in (constrained, asked):
+        for there in (X, jnp.asarray(X), xpr.device_put(X, rows)):
+            assert fun(there).sharding.is_equivalent_to(rows, 2)
+        with pytest.raises(
+            ValueError, match=INCOMPATIBLE + r"argument x of .* and a sharding or a sharding_constraint"
+        ):
+            fun(xpr.device_put(X, xpr.devices()[0]))
+    assert constrained(c).sharding.is_equivalent_to(rows, 2)
+    with pytest.raises(
+        ValueError, match="argument x of .* is not sharded as in_shardings say, and arrays that were put"
+    ):
+        asked(c)
+    compiled = asked.lower(X).compile()
+    close([compiled(X), compiled(xpr.device_put(X, rows))], [2 * X] * 2)
+    with pytest.raises(
+        ValueError, match=r"that disagree with the shardings \(1 of 1\) of arguments passed to it. Here"
+    ):
+        compiled(c)
+    assert xpr.jit(lambda x: x, device=xpr.devices()[2])(a).device == xpr.devices()[2]
+    with pytest.raises(
+        ValueError, match=r"is to run on cpu:2, with device ids \[2\], and there is a sharding_constraint"
+    ):
+        xpr.jit(lambda x: lax.with_sharding_constraint(x, rows), device=xpr.devices()[2])(X)
+
+
 def test_devices_in_two_orders_are_refused():
     forth, back = (Mesh(np.array(xpr.devices())[::step], ("x",)) for step in (1, -1))
     x, y = (xpr.device_put(X, NamedSharding(each, P("x"))) for each in (forth, back))
-    with pytest.raises(ValueError, match=r"in different orders, \[0, 1, .*\] and \[7, 6, .*\]. Put them on one mesh"):
+    with pytest.raises(ValueError, match=r"ids \[0, 1, .*ids \[7, 6, .*\], the same ones in another order."):
         x + y
     wanted = NamedSharding(back, P("x"))
     for fun in (
@@ -217,7 +263,9 @@ def test_devices_in_two_orders_are_refused():
     ):
         with pytest.raises(ValueError, match=r"over Mesh\('x': 8\), on .*: they must be in the same order"):
             fun(x)
-    close(xpr.jit(jnp.sin, in_shardings=wanted)(x), np.sin(X))
+    for fun in (xpr.jit(lambda x: jnp.sin(x), in_shardings=wanted), lambda x: lax.with_sharding_constraint(x, wanted)):
+        with pytest.raises(ValueError, match=r"argument x of .* with shape float32\[8,8\] and on device ids \[0, 1"):
+            fun(x)
     close(xpr.device_put(x, wanted) + y, 2 * X)
 
 
@@ -273,7 +321,7 @@ def test_fewer_devices_than_there_are():
     x = xpr.device_put(X, NamedSharding(half, P("x")))
     close(jnp.sin(x) @ W, np.sin(X) @ W)
     everywhere = xpr.device_put(X, NamedSharding(xpr.make_mesh((8,), ("x",)), P("x")))
-    with pytest.raises(ValueError, match="Operands are on different devices"):
+    with pytest.raises(ValueError, match=INCOMPATIBLE + "argument 0 of add with shape"):
         x + everywhere
 
 
@@ -859,6 +907,16 @@ def test_programs_for_a_mesh_without_devices_are_compiled_for_some(mesh):
     close(found, X @ X.T)
     with pytest.raises(ValueError, match=r"of abstract mesh 8, .*, must match the length of device assignment: 1\."):
         lowered.compile(device_assignment=xpr.devices()[:1])
+    with pytest.raises(
+        RuntimeError, match="compile: device_assignment cannot be `None`, since product was lowered for"
+    ):
+        lowered.compile()
+    with pytest.raises(TypeError, match="NamedSharding: Unexpected None: None is no PartitionSpec"):
+        NamedSharding(mesh, None)
+    with pytest.raises(
+        ValueError, match="zeros: out_sharding=.*, and a sharding with memory_kind is not allowed there"
+    ):
+        jnp.zeros(8, out_sharding=NamedSharding(without, P("x"), memory_kind="pinned_host"))
 
 
 def test_what_stays_on_its_devices_is_not_transferred(mesh):

@@ -449,8 +449,9 @@ def refuse_without_value(x: Any) -> None:
         )
     if is_type_alone(x):
         raise TypeError(
-            f"An array is needed to compute with, and {x!r} is only the type of one. Functions are traced with types "
-            "by eval_shape, make_jaxpr, and the methods lower and trace of a jitted function."
+            f"A {type(x).__name__} does not have a value, and an array is needed to compute with: {x!r} is only the "
+            "type of one. Functions are traced with types by eval_shape, make_jaxpr, and the methods lower and trace "
+            "of a jitted function."
         )
 
 

@@ -22,7 +22,7 @@ from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promote_ine
 from xpr.numpy.sorting import searchsorted
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, reshape
-from xpr.primitives.sharding_constraint import constrain_to, decided
+from xpr.primitives.sharding_constraint import constrain_to, decided, sharding_of
 from xpr.primitives.slicing import select, slice_in_dim
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
@@ -77,9 +77,11 @@ def bincount(
 
 
 def _refuse_partitions(out_sharding: Any) -> None:
-    """Raises ShardingTypeError where counts are asked for that are partitioned over a mesh."""
-    spec = getattr(out_sharding, "spec", out_sharding)
-    if any(map(axes_of, spec or ())):
+    """Raises ShardingTypeError where counts are asked for that are partitioned over Explicit axes of a mesh."""
+    if out_sharding is None:
+        return
+    sharding = sharding_of("bincount", out_sharding)
+    if any(name in sharding.mesh.explicit_axes for part in sharding.spec for name in axes_of(part)):
         raise ShardingTypeError(
             f"bincount: out_sharding={out_sharding!r}, and counts can only be fully replicated or fully unreduced: "
             "each device counts elements of all values. Reshard the result: xpr.sharding.reshard(result, P(...))."

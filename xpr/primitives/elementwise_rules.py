@@ -34,7 +34,7 @@ from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, mapped_to, reduce_sum, reshape
 from xpr.primitives.sharding_constraint import constrain_to
 from xpr.primitives.sharding_rules import (
-    elementwise_sharding,
+    joined,
     reduced_alike,
     sums_alike,
     sums_of_first,
@@ -255,7 +255,9 @@ def elementwise(
             fusion=fusion,
             flops=per_result,
             physical=physical,
-            sharding=elementwise_sharding,
+            sharding=lambda avals, outs, **_: [
+                joined(avals, outs[0].ndim, f"{name} got incompatible shardings for broadcasting: axis")
+            ],
             ambiguous=reduced_alike,
             sums=sums,
         )

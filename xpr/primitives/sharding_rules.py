@@ -81,8 +81,8 @@ def reduced_alike(avals: Sequence[ShapedArray], **_: Any) -> str:
         if missing:
             return (
                 f"Inputs cannot be replicated on {', '.join(sorted(map(repr, missing)))} where, on the same axes, "
-                f"another input is reduced: the cotangent of {aval.str_short()} would be a sum over devices that nobody "
-                "asks for. Make it reduced, too: xpr.sharding.reshard(x, P(..., reduced=...))."
+                f"another input is reduced: the cotangent of {aval.str_short()} would be a sum over devices that "
+                "nobody asks for. Make it reduced, too: xpr.sharding.reshard(x, P(..., reduced=...))."
             )
     return ""
 
