@@ -315,7 +315,7 @@ def test_compiler_options_are_those_of_whole_programs():
 
 def test_an_argument_that_is_a_type_alone_is_named():
     struct = xpr.ShapeDtypeStruct((4, 2), np.int32)
-    with pytest.raises(TypeError, match=r"Argument \"x\['b'\]\" of shape int32\[4,2\] of type ShapeDtypeStruct, where"):
+    with pytest.raises(TypeError, match=r"Argument 'x\['b'\]' of shape int32\[4,2\] of type ShapeDtypeStruct, where"):
         xpr.jit(lambda x: x)({"a": np.ones(3), "b": struct})
     with pytest.raises(TypeError, match="A ShapeDtypeStruct does not have a value, and an array is needed"):
         xpr.jit(lambda x: (x, struct))(1.0)

@@ -388,7 +388,8 @@ def test_programs_for_a_mesh_without_devices():
         for options in ({}, {"lowering_platforms": ("cuda",)}):
             assert "num_partitions = 16" in traced.lower(**options).as_text()
         with pytest.raises(
-            xpr.errors.DeviceNotFound, match="device_assignment cannot be `None`.* for AbstractMesh.*, which has no devices"
+            xpr.errors.DeviceNotFound,
+            match="device_assignment cannot be `None`.* for AbstractMesh.*, which has no devices",
         ):
             traced.lower().compile()
         assert not xpr.jit(f)(X).committed

@@ -908,7 +908,7 @@ def test_programs_for_a_mesh_without_devices_are_compiled_for_some(mesh):
     with pytest.raises(ValueError, match=r"of abstract mesh 8, .*, must match the length of device assignment: 1\."):
         lowered.compile(device_assignment=xpr.devices()[:1])
     with pytest.raises(
-        RuntimeError, match="compile: device_assignment cannot be `None`, since product was lowered for"
+        RuntimeError, match="compile: device_assignment cannot be `None` during compilation, as product"
     ):
         lowered.compile()
     with pytest.raises(TypeError, match="NamedSharding: Unexpected None: None is no PartitionSpec"):
@@ -933,9 +933,13 @@ def test_why_a_function_is_compiled_again(mesh, caplog):
     with xpr.explain_cache_misses():
         double(X, xpr.device_put(X, rows)), double(xpr.device_put(X, rows), xpr.device_put(X, rows)), double(X, X)
     _, again, on_one = [record.getMessage() for record in caplog.records]
-    assert "COMPILATION CACHE MISS" in again and "called at sharding_cases.py:" in again
-    assert again.endswith(f"different shardings: at x, now {rows} and before on no devices by name")
-    assert on_one.endswith(f"different devices: now {xpr.devices()[0]!r} and before {rows}")
+    assert "TRACING CACHE MISS" in again and "called at sharding_cases.py:" in again
+    assert again.endswith("at x, now f32[8,8] on AbstractMesh('x': 4, 'y': 2) and before f32[8,8]")
+    assert on_one.endswith("at y, now f32[8,8] and before f32[8,8] on AbstractMesh('x': 4, 'y': 2)")
+    columns = NamedSharding(mesh, P(None, "y"))
+    with xpr.explain_cache_misses():
+        double(xpr.device_put(X, rows), xpr.device_put(X, columns))
+    assert caplog.records[-1].getMessage().endswith(f"different shardings: at y, now {columns} and before {rows}")
 
 
 def test_rows_and_what_is_in_them_are_along_different_axes_of_the_mesh(mesh):
@@ -953,3 +957,61 @@ def test_an_array_that_is_rolled_stays_partitioned(mesh):
         rolled = jnp.roll(x, shift, axis)
         assert rolled.sharding == x.sharding
         np.testing.assert_array_equal(rolled, np.roll(X, shift, axis))
+
+
+# -- Types of arrays over Auto axes
+
+
+def mesh_of_type(x):
+    return xpr.typeof(x).sharding.mesh
+
+
+def test_types_have_the_mesh_of_auto_axes(mesh):
+    """Whatever is computed from an array on a mesh of Auto axes has its mesh in its type, and says nothing of its parts."""
+    x, axes = xpr.device_put(X, NamedSharding(mesh, P("x"))), mesh.abstract_mesh
+
+    def f(x):
+        assert (
+            x.aval.sharding == NamedSharding(axes, P(*[None] * x.ndim)) and str(x.aval) == f"f32[{len(X)},{len(X[0])}]"
+        )
+        for y in (x * 2, x.sum(), x.T, x[0], jnp.where(x > 1, x, 0), xpr.vmap(jnp.sin)(x), xpr.grad(jnp.sum)(x)):
+            assert mesh_of_type(y) == axes
+        scanned, rows = lax.scan(
+            lambda c, row: (c + row, c), jnp.zeros(len(X[0])), x
+        )  # of which the carry starts on none
+        chosen = lax.cond(x.sum() > 0, lambda x: x * 2, lambda x: jnp.zeros_like(x), x)
+        return scanned, rows, chosen
+
+    assert mesh_of_type(x) == mesh_of_type(x + 1) == mesh_of_type(xpr.random.split(xpr.device_put(
+        xpr.random.key(0), NamedSharding(mesh)))) == axes  # fmt: skip
+    eager, jitted = f(x), xpr.jit(f)(x)
+    for a, b in zip(eager, jitted):
+        assert mesh_of_type(a) == mesh_of_type(b) == axes
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+    closed = xpr.make_jaxpr(f)(x)
+    xpr.core.check_jaxpr(closed)
+    assert xpr.jaxpr.equal(xpr.jaxpr.parse(str(closed)), closed)
+    aval = x.aval
+    assert pickle.loads(pickle.dumps(aval)) is aval and aval.plain is not aval and aval.update(dtype=int).mesh == axes
+    assert mesh_of_type(X).empty and mesh_of_type(xpr.device_put(X, xpr.devices()[0])).empty
+    assert xpr.jit(lambda x: x * 2)(x).aval is (x * 2).aval
+    double = xpr.jit(lambda x: x * 2)
+    assert double(x).aval is double(x).aval is aval  # of the first call, and of a known one
+
+
+def test_results_are_on_the_meshes_of_their_types(mesh):
+    explicit = Mesh(mesh.devices, mesh.axis_names, (xpr.sharding.AxisType.Explicit,) * 2)
+    x, y = (xpr.device_put(X, NamedSharding(each, P("x"))) for each in (explicit, mesh))
+    a, b = xpr.jit(lambda x, y: (x * 2, y * 2))(x, y)
+    assert (a.sharding.mesh, b.sharding) == (explicit, NamedSharding(mesh, P("x")))
+    axes = xpr.sharding.AbstractMesh((4, 2), ("a", "b"))
+
+    @xpr.jit
+    def along_others(x):
+        with xpr.sharding.use_abstract_mesh(axes):
+            x = lax.with_sharding_constraint(jnp.sin(x), P(("a", "b")))
+        assert x.aval.sharding.mesh == axes
+        return x * 2
+
+    with xpr.set_mesh(mesh):
+        assert along_others(xpr.device_put(X, P("x", "y"))).sharding == NamedSharding(mesh.along(axes), P(("a", "b")))

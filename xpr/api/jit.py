@@ -257,10 +257,10 @@ class JitFunction:
         for name, x in zip(call.names(self.fun), call.leaves):
             if is_type_alone(x):
                 raise TypeError(
-                    f"jit: Argument {name!r} of shape {x.dtype.name}[{','.join(map(str, x.shape))}] of type "
+                    f"jit: Argument '{name}' of shape {x.dtype.name}[{','.join(map(str, x.shape))}] of type "
                     f"{type(x).__name__}, where {describe_function(self.fun)} takes an array, is only the type of one, "
-                    "which is not a valid JAX type to compute with. Functions are traced with types by eval_shape, make_jaxpr, "
-                    "and the methods lower and trace of a jitted function."
+                    "which is not a valid JAX type to compute with. Functions are traced with types by eval_shape, "
+                    "make_jaxpr, and the methods lower and trace of a jitted function."
                 ) from error
 
     def check_integers(self, call: Call) -> None:

@@ -266,9 +266,9 @@ class Lowered(Stage):
             return self.traced.placed(self.interface.names, None, layout).lower().compile(compiler_options)
         if self._layout is not None and not isinstance(self._layout.mesh, Mesh):
             raise DeviceNotFound(
-                f"compile: device_assignment cannot be `None`, since {self.interface.name} was lowered for "
-                f"{self._layout.mesh!r}, which has no devices. Pass {self._layout.mesh.size} of them, in their order "
-                "along its axes; or lower it for a Mesh."
+                f"compile: device_assignment cannot be `None` during compilation, as {self.interface.name} was "
+                f"lowered for {self._layout.mesh!r}, which has no devices. Pass {self._layout.mesh.size} of them, in "
+                "their order along its axes; or lower it for a Mesh."
             )
         device = self._compiled_on(device_assignment)
         name, consts, refs = self.interface.name, self.traced.program.consts, self.traced.refs

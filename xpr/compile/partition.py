@@ -105,12 +105,13 @@ def shardings_of_types(
 ) -> list[NamedSharding | None]:
     """The shardings of results: those requested; else, if all axes of the mesh are Explicit, those of the types.
 
-    On other meshes they are None, except of types that are unreduced or reduced.
+    On other meshes they are None, except of types that are unreduced or reduced; on that one, of arrays without
+    elements, which are not partitioned, and of types on a mesh of Auto axes.
     """
     if not mesh.are_all_axes_explicit:
         return [asked or _sharding_with_sums(aval, mesh) for aval, asked in zip(avals, requested)]
     return [
-        asked or (sharding_of_type(aval, mesh) if aval.size else None)  # an array without elements isn't partitioned
+        asked or (sharding_of_type(aval, mesh) if aval.size and aval.mesh is None else None)
         for aval, asked in zip(avals, requested)
     ]
 

@@ -37,7 +37,7 @@ def result_types(
     """
     outs, depends_on_context = explicit_types(primitive, avals, params)
     outs = varying_types(primitive, avals, outs, params)
-    return memory_types(primitive, avals, outs), depends_on_context
+    return mesh_types(primitive, avals, memory_types(primitive, avals, outs)), depends_on_context
 
 
 # -- Explicit axes
@@ -217,3 +217,14 @@ def memory_types(primitive: Primitive, avals: Sequence[ShapedArray], outs: list[
             "same. Move one first: xpr.device_put(x, xpr.memory.Space.Device)."
         )
     return [out.in_memory(arrays[0].memory_space) for out in outs]
+
+
+# -- Meshes of Auto axes
+
+
+def mesh_types(primitive: Primitive, avals: Sequence[ShapedArray], outs: list[ShapedArray]) -> list[ShapedArray]:
+    """The types of results with the mesh that they are on: that of the first operand that is on one."""
+    mesh = next((a.mesh for a in avals if a.mesh is not None), None)
+    if mesh is None or primitive.decides_sharding:
+        return outs
+    return [out.on_mesh(mesh) if out.explicit is None else out for out in outs]
