@@ -967,7 +967,7 @@ def mesh_of_type(x):
 
 
 def test_types_have_the_mesh_of_auto_axes(mesh):
-    """Whatever is computed from an array on a mesh of Auto axes has its mesh in its type, and says nothing of its parts."""
+    """What is computed from an array on a mesh of Auto axes has the mesh in its type, and nothing of its parts."""
     x, axes = xpr.device_put(X, NamedSharding(mesh, P("x"))), mesh.abstract_mesh
 
     def f(x):

@@ -239,6 +239,10 @@ ERRORS = {
         lambda u: reshard(u, R) * put(X[:, :6]),
         "Inputs cannot be replicated on 'x' where, on the same axes, another",
     ),
+    "unreduced and replicated": (
+        lambda u: u * put(X[:, :6]),
+        "on 'x' where, on the same axes, another input is unreduced",
+    ),
     "not linear": (lambda u: jnp.sin(u), "the unreduced rule for sin is not implemented"),
     "sum with another": (lambda u: u + put(X[:, :6]), "operands must be unreduced along the same mesh axes"),
     "product of two": (lambda u: u * u, "operands cannot both be unreduced, since the operation is bilinear"),

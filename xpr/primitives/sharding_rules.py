@@ -69,20 +69,24 @@ def elementwise_sharding(avals: Sequence[ShapedArray], outs: Sequence[ShapedArra
 
 
 def reduced_alike(avals: Sequence[ShapedArray], **_: Any) -> str:
-    """Why operands are refused of which one is reduced over an axis of the mesh, and another replicated; "" if none is.
+    """Why operands are refused of which one is reduced or unreduced over an axis, and another replicated.
 
-    The cotangent of the other one would be a sum over this axis, which nobody asked for. Scalars are exempt.
+    The cotangent of the other one would be a sum over this axis, which nobody asked for. Scalars are exempt. The text
+    is empty where none is refused.
     """
-    reduced = frozenset().union(*[a.explicit.reduced for a in avals if a.explicit is not None])
-    if not reduced:
+    named = [a.explicit for a in avals if a.explicit is not None]
+    reduced = frozenset().union(*[e.reduced for e in named])
+    summed = reduced.union(*[e.unreduced for e in named])
+    if not summed:
         return ""
     for aval in avals:
-        missing = reduced.difference(_named(aval)) if aval.ndim else ()
+        missing = summed.difference(_named(aval)) if aval.ndim else ()
         if missing:
             return (
                 f"Inputs cannot be replicated on {', '.join(sorted(map(repr, missing)))} where, on the same axes, "
-                f"another input is reduced: the cotangent of {aval.str_short()} would be a sum over devices that "
-                "nobody asks for. Make it reduced, too: xpr.sharding.reshard(x, P(..., reduced=...))."
+                f"another input is {'reduced' if reduced else 'unreduced'}: the cotangent of {aval.str_short()} would "
+                "be a sum over devices that nobody asks for. Make it reduced, too: xpr.sharding.reshard(x, P(..., "
+                "reduced=...))."
             )
     return ""
 
