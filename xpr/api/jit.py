@@ -290,7 +290,7 @@ class JitFunction:
             if is_elsewhere(x, sharding):
                 raise ValueError(self.message_elsewhere(call, i, sharding))
 
-    def message_elsewhere(self, call: Call, number: int, sharding: NamedSharding) -> str:
+    def message_elsewhere(self, call: Call, number: int, sharding: Any) -> str:
         """The error message about an argument that was put on other devices than a program needs it on."""
         what, x, name = describe_function(self.fun), call.leaves[number], call.names(self.fun)[number]
         if x.sharding.devices == sharding.devices:

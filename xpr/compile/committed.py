@@ -64,7 +64,7 @@ def devices_of(x: Array) -> tuple[Any, ...]:
 
 
 def _described(x: Array) -> str:
-    return f"{x.dtype.name}[{','.join(map(str, x.shape))}]"
+    return f"{x.aval.dtype.name}[{','.join(map(str, x.aval.shape))}]"
 
 
 def _ids(x: Array) -> list[int]:

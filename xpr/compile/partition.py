@@ -228,7 +228,7 @@ def has_sharding(x: Array, sharding: NamedSharding) -> bool:
     )
 
 
-def is_elsewhere(x: Any, sharding: NamedSharding) -> bool:
+def is_elsewhere(x: Any, sharding: Any) -> bool:
     """Whether a value is an array that was put somewhere, and not with this sharding."""
     if type(x) is Ref:
         x = x.held()
