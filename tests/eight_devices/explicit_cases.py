@@ -409,7 +409,7 @@ def test_carries_are_partitioned_alike():
         with pytest.raises(xpr.errors.CarryMismatch) as error:
             call(rows())
         lines = str(error.value).splitlines()
-        assert lines[0] == f"{name}: the body must give the carry with the types it takes."
+        assert lines[0] == f"{name}: the carry input and carry output must have equal types, and differ."
         assert lines[1] == "  carry   in f32[8@x,4]   out f32[8,4]"
         assert lines[-1] == "  Reshard, or move, inside the body, or change the initial carry."
 
