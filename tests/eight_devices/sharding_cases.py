@@ -995,6 +995,8 @@ def test_types_have_the_mesh_of_auto_axes(mesh):
     assert pickle.loads(pickle.dumps(aval)) is aval and aval.plain is not aval and aval.update(dtype=int).mesh == axes
     assert mesh_of_type(X).empty and mesh_of_type(xpr.device_put(X, xpr.devices()[0])).empty
     assert xpr.jit(lambda x: x * 2)(x).aval is (x * 2).aval
+    rows = xpr.shard_map(lambda x: x * 2, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+    assert xpr.make_jaxpr(rows)(x).out_avals == [rows(x).aval] == [aval]
     double = xpr.jit(lambda x: x * 2)
     assert double(x).aval is double(x).aval is aval  # of the first call, and of a known one
 

@@ -518,7 +518,7 @@ def as_type_says(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
     Over Explicit axes it has an element for each axis of the array, if it is sharded as its type says and no further.
     One that its type has on another mesh of Auto axes is over the same devices along the axes of that one.
     """
-    if aval.mesh is not None and aval.mesh is not sharding.mesh.if_auto and aval.mesh.size == sharding.mesh.size:
+    if aval.mesh is not None and aval.mesh.size == sharding.mesh.size and aval.mesh != sharding.mesh.abstract_mesh:
         return _over_axes(sharding, aval.mesh, aval.ndim)
     mesh, explicit = sharding.mesh, aval.explicit
     parts = [*sharding.spec, *[None] * (aval.ndim - len(sharding.spec))]
