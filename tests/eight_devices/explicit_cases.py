@@ -333,6 +333,25 @@ def test_axes_of_other_types_in_a_function():
             close(call(X, in_sharding=P("x")), np.sin(X))
 
 
+def test_from_explicit_axes_to_auto_ones():
+    """An array that leaves Explicit axes is partitioned as the compiler likes, which leaves it as it is here."""
+    axes = AbstractMesh((4, 2), ("x", "y"))
+
+    def there_and_back(x):
+        with xpr.sharding.use_abstract_mesh(axes.update(axis_types=(AxisType.Explicit,) * 2)):
+            x = jnp.sin(reshard(x, P("x")))
+            assert type_of(x) == "f32[8@x,4]"
+        x = reshard(x, P())
+        assert type_of(x) == "f32[8,4]" and xpr.typeof(x).sharding.mesh == axes
+        return x
+
+    with xpr.set_mesh(xpr.make_mesh((4, 2), ("x", "y"))):
+        for call in (there_and_back, xpr.jit(there_and_back)):
+            assert call(jnp.asarray(X)).sharding.spec[0] == "x"
+            close(call(jnp.asarray(X)), np.sin(X))
+        close(xpr.jit(xpr.grad(lambda x: there_and_back(x).sum()))(jnp.asarray(X)), np.cos(X))
+
+
 def test_auto_and_explicit_axes_of_one_mesh():
     """The type names the Explicit axis; along the other the compiler decides."""
     mixed = xpr.make_mesh((4, 2), ("x", "y"), (AxisType.Explicit, AxisType.Auto))
