@@ -72,6 +72,7 @@ TYPES = {
     "take": (lambda x: jnp.take(x, np.array([1, 1, 0]), axis=1), "f32[8@x,3]"),
     "set": (lambda x: x.at[:, 0].set(7.0), "f32[8@x,4]"),
     "concatenate": (lambda x: jnp.concatenate([x, x], 1), "f32[8@x,8]"),
+    "concatenate with a replicated array": (lambda x: jnp.insert(x, 1, 0.0, axis=1), "f32[8@x,5]"),
     "pad": (lambda x: jnp.pad(x, ((0, 0), (1, 0))), "f32[8@x,5]"),
     "cumsum": (lambda x: jnp.cumsum(x, 1), "f32[8@x,4]"),
     "sort": (lambda x: jnp.sort(x, 1), "f32[8@x,4]"),
@@ -219,8 +220,8 @@ ERRORS = {
         "  xs['a']   f32[8@x,4]",
     ),
     "concatenate": (
-        lambda x: jnp.concatenate([x, np.ones((8, 4), np.float32)], 1),
-        "concatenate of f32[8@x,4], f32[8,4]: All operands should have the same sharding. Reshard an operand first",
+        lambda x: jnp.concatenate([x, put(X, "x", "y")], 1),
+        "concatenate of f32[8@x,4], f32[8@x,4@y]: All operands should have the same sharding, or be replicated.",
     ),
     "select": (
         lambda x: jnp.where(True, x, put(X, "y")), "select cases must have the same shardings, and axis 0 of the opera"

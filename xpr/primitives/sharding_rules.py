@@ -101,10 +101,10 @@ def _named(aval: ShapedArray) -> Axes:
 
 
 def partitioned_alike(avals: Sequence[ShapedArray], **_: Any) -> str:
-    """Why operands are refused that are not all partitioned alike; "" if they are."""
-    if len({a.explicit for a in avals}) == 1:
+    """Why operands are refused of which two are partitioned differently; "" if none are. Replicated ones follow."""
+    if len({a.explicit for a in avals if a.explicit is not None}) == 1:
         return ""
-    return f"All operands should have the same sharding. {RESHARD}"
+    return f"All operands should have the same sharding, or be replicated. {RESHARD}"
 
 
 def unchanged(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], **_: Any) -> list[Parts]:
