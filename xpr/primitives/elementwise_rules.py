@@ -258,7 +258,7 @@ def elementwise(
             sharding=lambda avals, outs, **_: [
                 joined(avals, outs[0].ndim, f"{name} got incompatible shardings for broadcasting: axis")
             ],
-            ambiguous=reduced_alike,
+            ambiguous=reduced_alike if gives is None else None,  # else its results have no cotangents
             sums=sums,
         )
     )

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xpr import dtypes
 from xpr.core.avals import ShapedArray
 from xpr.core.explicit import Parts
 from xpr.core.meshes import AbstractMesh
@@ -71,8 +72,8 @@ def elementwise_sharding(avals: Sequence[ShapedArray], outs: Sequence[ShapedArra
 def reduced_alike(avals: Sequence[ShapedArray], **_: Any) -> str:
     """Why operands are refused of which one is reduced or unreduced over an axis, and another replicated.
 
-    The cotangent of the other one would be a sum over this axis, which nobody asked for. Scalars are exempt. The text
-    is empty where none is refused.
+    The cotangent of the other one would be a sum over this axis, which nobody asked for. Scalars are exempt, and so are
+    booleans and unsigned integers, which are computed with by bits. The text is empty where none is refused.
     """
     named = [a.explicit for a in avals if a.explicit is not None]
     reduced = frozenset().union(*[e.reduced for e in named])
@@ -80,7 +81,8 @@ def reduced_alike(avals: Sequence[ShapedArray], **_: Any) -> str:
     if not summed:
         return ""
     for aval in avals:
-        missing = summed.difference(_named(aval)) if aval.ndim else ()
+        counts = aval.ndim and aval.dtype not in _OF_BITS
+        missing = summed.difference(_named(aval)) if counts else ()
         if missing:
             return (
                 f"Inputs cannot be replicated on {', '.join(sorted(map(repr, missing)))} where, on the same axes, "
@@ -89,6 +91,9 @@ def reduced_alike(avals: Sequence[ShapedArray], **_: Any) -> str:
                 "reduced=...))."
             )
     return ""
+
+
+_OF_BITS = dtypes.UNSIGNED | {dtypes.bool_}
 
 
 def _named(aval: ShapedArray) -> Axes:
