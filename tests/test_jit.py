@@ -305,6 +305,22 @@ def test_unknown_compiler_options_are_named():
         xpr.jit(lambda x: x + 1, compiler_options={"xla_no_such_option": 1})(jnp.ones(2))
 
 
+def test_compiler_options_are_those_of_whole_programs():
+    inner = xpr.jit(lambda x: x * 2, compiler_options={"xla_cpu_enable_fast_math": False})
+    assert inner(2.0) == 4 and xpr.grad(inner)(2.0) == 2 and xpr.vmap(inner)(jnp.ones(2))[0] == 2
+    for outer in (xpr.jit(lambda x: inner(x)), lambda x: xpr.make_jaxpr(inner)(x), xpr.jit(xpr.vmap(inner))):
+        with pytest.raises(ValueError, match="`compiler_options` can only be passed to top-level `jax.jit`, since XLA"):
+            outer(jnp.ones(2))
+
+
+def test_an_argument_that_is_a_type_alone_is_named():
+    struct = xpr.ShapeDtypeStruct((4, 2), np.int32)
+    with pytest.raises(TypeError, match=r"Argument 'x\['b'\]' of shape int32\[4,2\] of type ShapeDtypeStruct, where"):
+        xpr.jit(lambda x: x)({"a": np.ones(3), "b": struct})
+    with pytest.raises(TypeError, match="A ShapeDtypeStruct does not have a value, and an array is needed"):
+        xpr.jit(lambda x: (x, struct))(1.0)
+
+
 def test_disable_jit_runs_op_by_op():
     seen = []
     with xpr.disable_jit():

@@ -305,7 +305,7 @@ def test_a_carry_of_other_types_is_refused_with_all_the_differences():
     with pytest.raises(CarryMismatch) as caught:
         lax.scan(body, init, None, length=2)
     text = str(caught.value)
-    assert "scan: the body must give the carry with the types it takes." in text
+    assert "scan: the carry input and carry output must have equal types, and differ." in text
     assert "  carry['h']   in f32[8]   out f32[8,1]\n" in text and "  carry['n']   in i32[]    out f32[]\n" in text
     assert "body at test_scan.py" in text and "change the initial carry" in text and "carry['s']" not in text
     assert isinstance(caught.value, TypeError)

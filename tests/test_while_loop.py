@@ -184,7 +184,7 @@ def test_carries_that_differ_are_named():
     with pytest.raises(CarryMismatch) as error:
         lax.while_loop(lambda c: c["n"] < 3, body, {"h": jnp.ones(8), "n": np.int32(0), "same": 1.0})
     lines = str(error.value).split("\n")
-    assert lines[0] == "while_loop: the body must give the carry with the types it takes."
+    assert lines[0] == "while_loop: the carry input and carry output must have equal types, and differ."
     assert lines[1] == "  carry['h']   in f32[8]   out f32[8,1]"
     assert lines[2] == "  carry['n']   in i32[]    out f32[]"
     assert lines[3].startswith("  the body is body at test_while_loop.py:") and "change the initial carry" in lines[4]

@@ -204,10 +204,56 @@ def test_devices_in_another_order():
     close(rings(x), X + positions.astype(np.float32))
 
 
+INCOMPATIBLE = "Received incompatible devices for jitted computation. Got "
+
+
+def test_arguments_on_different_devices_are_refused():
+    """Arrays that were put on devices are not moved by a jitted function; all others are."""
+    mesh = xpr.make_mesh((2, 2), ("x", "y"))
+    a, b = (xpr.device_put(np.arange(3), xpr.devices()[i]) for i in (0, 1))
+    c = xpr.device_put(X, NamedSharding(mesh, P("x", "y")))
+    first = (
+        INCOMPATIBLE
+        + r"argument {} of .* with shape int32\[3\] and on device ids \[0\], and argument {} of .* with shape {}"
+    )
+    with pytest.raises(ValueError, match=first.format("x", "y", r"int32\[3\] and on device ids \[1\]")):
+        xpr.jit(lambda x, y: (x, y))(a, b)
+    several = r"float32\[8,8\] and on device ids \[0, 1, 2, 3\]"
+    with pytest.raises(ValueError, match=first.format(r"rows\[0\]", r"rows\[1\]\[0\]", several)) as caught:
+        xpr.jit(lambda rows: rows)((a, (c, b)))
+    assert "\n  rows[1][1]   int32[3]   on cpu:1\n" in str(caught.value) and "xpr.device_put" in str(caught.value)
+    rows = NamedSharding(mesh, P("x"))
+    constrained = xpr.jit(lambda x: lax.with_sharding_constraint(x, rows))
+    asked = xpr.jit(lambda x: x * 2, in_shardings=rows)
+    for fun in (constrained, asked):
+        for there in (X, jnp.asarray(X), xpr.device_put(X, rows)):
+            assert fun(there).sharding.is_equivalent_to(rows, 2)
+        with pytest.raises(
+            ValueError, match=INCOMPATIBLE + r"argument x of .* and a sharding or a sharding_constraint"
+        ):
+            fun(xpr.device_put(X, xpr.devices()[0]))
+    assert constrained(c).sharding.is_equivalent_to(rows, 2)
+    with pytest.raises(
+        ValueError, match="argument x of .* is not sharded as in_shardings say, and arrays that were put"
+    ):
+        asked(c)
+    compiled = asked.lower(X).compile()
+    close([compiled(X), compiled(xpr.device_put(X, rows))], [2 * X] * 2)
+    with pytest.raises(
+        ValueError, match=r"that disagree with the shardings \(1 of 1\) of arguments passed to it. Here"
+    ):
+        compiled(c)
+    assert xpr.jit(lambda x: x, device=xpr.devices()[2])(a).device == xpr.devices()[2]
+    with pytest.raises(
+        ValueError, match=r"is to run on cpu:2, with device ids \[2\], and there is a sharding_constraint"
+    ):
+        xpr.jit(lambda x: lax.with_sharding_constraint(x, rows), device=xpr.devices()[2])(X)
+
+
 def test_devices_in_two_orders_are_refused():
     forth, back = (Mesh(np.array(xpr.devices())[::step], ("x",)) for step in (1, -1))
     x, y = (xpr.device_put(X, NamedSharding(each, P("x"))) for each in (forth, back))
-    with pytest.raises(ValueError, match=r"in different orders, \[0, 1, .*\] and \[7, 6, .*\]. Put them on one mesh"):
+    with pytest.raises(ValueError, match=r"ids \[0, 1, .*ids \[7, 6, .*\], the same ones in another order."):
         x + y
     wanted = NamedSharding(back, P("x"))
     for fun in (
@@ -217,7 +263,9 @@ def test_devices_in_two_orders_are_refused():
     ):
         with pytest.raises(ValueError, match=r"over Mesh\('x': 8\), on .*: they must be in the same order"):
             fun(x)
-    close(xpr.jit(jnp.sin, in_shardings=wanted)(x), np.sin(X))
+    for fun in (xpr.jit(lambda x: jnp.sin(x), in_shardings=wanted), lambda x: lax.with_sharding_constraint(x, wanted)):
+        with pytest.raises(ValueError, match=r"argument x of .* with shape float32\[8,8\] and on device ids \[0, 1"):
+            fun(x)
     close(xpr.device_put(x, wanted) + y, 2 * X)
 
 
@@ -273,7 +321,7 @@ def test_fewer_devices_than_there_are():
     x = xpr.device_put(X, NamedSharding(half, P("x")))
     close(jnp.sin(x) @ W, np.sin(X) @ W)
     everywhere = xpr.device_put(X, NamedSharding(xpr.make_mesh((8,), ("x",)), P("x")))
-    with pytest.raises(ValueError, match="Operands are on different devices"):
+    with pytest.raises(ValueError, match=INCOMPATIBLE + "argument 0 of add with shape"):
         x + everywhere
 
 
@@ -859,6 +907,16 @@ def test_programs_for_a_mesh_without_devices_are_compiled_for_some(mesh):
     close(found, X @ X.T)
     with pytest.raises(ValueError, match=r"of abstract mesh 8, .*, must match the length of device assignment: 1\."):
         lowered.compile(device_assignment=xpr.devices()[:1])
+    with pytest.raises(
+        RuntimeError, match="compile: device_assignment cannot be `None` during compilation, as product"
+    ):
+        lowered.compile()
+    with pytest.raises(TypeError, match="NamedSharding: Unexpected None: None is no PartitionSpec"):
+        NamedSharding(mesh, None)
+    with pytest.raises(
+        ValueError, match="zeros: out_sharding=.*, and a sharding with memory_kind is not allowed there"
+    ):
+        jnp.zeros(8, out_sharding=NamedSharding(without, P("x"), memory_kind="pinned_host"))
 
 
 def test_what_stays_on_its_devices_is_not_transferred(mesh):
@@ -875,9 +933,13 @@ def test_why_a_function_is_compiled_again(mesh, caplog):
     with xpr.explain_cache_misses():
         double(X, xpr.device_put(X, rows)), double(xpr.device_put(X, rows), xpr.device_put(X, rows)), double(X, X)
     _, again, on_one = [record.getMessage() for record in caplog.records]
-    assert "COMPILATION CACHE MISS" in again and "called at sharding_cases.py:" in again
-    assert again.endswith(f"different shardings: at x, now {rows} and before on no devices by name")
-    assert on_one.endswith(f"different devices: now {xpr.devices()[0]!r} and before {rows}")
+    assert "TRACING CACHE MISS" in again and "called at sharding_cases.py:" in again
+    assert again.endswith("at x, now f32[8,8] on AbstractMesh('x': 4, 'y': 2) and before f32[8,8]")
+    assert on_one.endswith("at y, now f32[8,8] and before f32[8,8] on AbstractMesh('x': 4, 'y': 2)")
+    columns = NamedSharding(mesh, P(None, "y"))
+    with xpr.explain_cache_misses():
+        double(xpr.device_put(X, rows), xpr.device_put(X, columns))
+    assert caplog.records[-1].getMessage().endswith(f"different shardings: at y, now {columns} and before {rows}")
 
 
 def test_rows_and_what_is_in_them_are_along_different_axes_of_the_mesh(mesh):
@@ -895,3 +957,63 @@ def test_an_array_that_is_rolled_stays_partitioned(mesh):
         rolled = jnp.roll(x, shift, axis)
         assert rolled.sharding == x.sharding
         np.testing.assert_array_equal(rolled, np.roll(X, shift, axis))
+
+
+# -- Types of arrays over Auto axes
+
+
+def mesh_of_type(x):
+    return xpr.typeof(x).sharding.mesh
+
+
+def test_types_have_the_mesh_of_auto_axes(mesh):
+    """What is computed from an array on a mesh of Auto axes has the mesh in its type, and nothing of its parts."""
+    x, axes = xpr.device_put(X, NamedSharding(mesh, P("x"))), mesh.abstract_mesh
+
+    def f(x):
+        assert (
+            x.aval.sharding == NamedSharding(axes, P(*[None] * x.ndim)) and str(x.aval) == f"f32[{len(X)},{len(X[0])}]"
+        )
+        for y in (x * 2, x.sum(), x.T, x[0], jnp.where(x > 1, x, 0), xpr.vmap(jnp.sin)(x), xpr.grad(jnp.sum)(x)):
+            assert mesh_of_type(y) == axes
+        scanned, rows = lax.scan(
+            lambda c, row: (c + row, c), jnp.zeros(len(X[0])), x
+        )  # of which the carry starts on none
+        chosen = lax.cond(x.sum() > 0, lambda x: x * 2, lambda x: jnp.zeros_like(x), x)
+        return scanned, rows, chosen
+
+    assert mesh_of_type(x) == mesh_of_type(x + 1) == mesh_of_type(xpr.random.split(xpr.device_put(
+        xpr.random.key(0), NamedSharding(mesh)))) == axes  # fmt: skip
+    eager, jitted = f(x), xpr.jit(f)(x)
+    for a, b in zip(eager, jitted):
+        assert mesh_of_type(a) == mesh_of_type(b) == axes
+        np.testing.assert_allclose(a, b, rtol=1e-5)
+    closed = xpr.make_jaxpr(f)(x)
+    xpr.core.check_jaxpr(closed)
+    assert xpr.jaxpr.equal(xpr.jaxpr.parse(str(closed)), closed)
+    aval = x.aval
+    assert pickle.loads(pickle.dumps(aval)) is aval and aval.plain is not aval and aval.update(dtype=int).mesh == axes
+    assert mesh_of_type(X).empty and mesh_of_type(xpr.device_put(X, xpr.devices()[0])).empty
+    assert xpr.jit(lambda x: x * 2)(x).aval is (x * 2).aval
+    rows = xpr.shard_map(lambda x: x * 2, mesh=mesh, in_specs=P("x"), out_specs=P("x"))
+    assert xpr.make_jaxpr(rows)(x).out_avals == [rows(x).aval] == [aval]
+    double = xpr.jit(lambda x: x * 2)
+    assert double(x).aval is double(x).aval is aval  # of the first call, and of a known one
+
+
+def test_results_are_on_the_meshes_of_their_types(mesh):
+    explicit = Mesh(mesh.devices, mesh.axis_names, (xpr.sharding.AxisType.Explicit,) * 2)
+    x, y = (xpr.device_put(X, NamedSharding(each, P("x"))) for each in (explicit, mesh))
+    a, b = xpr.jit(lambda x, y: (x * 2, y * 2))(x, y)
+    assert (a.sharding.mesh, b.sharding) == (explicit, NamedSharding(mesh, P("x")))
+    axes = xpr.sharding.AbstractMesh((4, 2), ("a", "b"))
+
+    @xpr.jit
+    def along_others(x):
+        with xpr.sharding.use_abstract_mesh(axes):
+            x = lax.with_sharding_constraint(jnp.sin(x), P(("a", "b")))
+        assert x.aval.sharding.mesh == axes
+        return x * 2
+
+    with xpr.set_mesh(mesh):
+        assert along_others(xpr.device_put(X, P("x", "y"))).sharding == NamedSharding(mesh.along(axes), P(("a", "b")))

@@ -26,6 +26,9 @@ def mesh():
         yield mesh
 
 
+U, R = P(unreduced={"x"}), P(reduced={"x"})
+
+
 def put(x, *spec, **sums):
     return xpr.device_put(np.asarray(x), P(*spec, **sums))
 
@@ -50,7 +53,10 @@ TYPES = {
     "difference": (lambda u: u - u, "f32[4,6]{U:x}"),
     "negative": (lambda u: -u, "f32[4,6]{U:x}"),
     "product with a number": (lambda u: u * 2, "f32[4,6]{U:x}"),
-    "product with a reduced array": (lambda u: u * put(X[:, :6], reduced={"x"}), "f32[4,6]{U:x}"),
+    "product with a reduced array": (
+        lambda u: u * put(X[:, :6], reduced=xpr.typeof(u).sharding.spec.unreduced),
+        "f32[4,6]{U:x}",
+    ),
     "conversion": (lambda u: u.astype(jnp.bfloat16).astype(jnp.float32), "f32[4,6]{U:x}"),
     "transpose": (jnp.transpose, "f32[6,4]{U:x}"),
     "reshape": (lambda u: u.reshape(2, 12), "f32[2,12]{U:x}"),
@@ -229,6 +235,14 @@ def test_a_carry_whose_tangent_starts_as_zero_has_its_sharding():
 # -- Errors and specs
 
 ERRORS = {
+    "reduced and replicated": (
+        lambda u: reshard(u, R) * put(X[:, :6]),
+        "Inputs cannot be replicated on 'x' where, on the same axes, another",
+    ),
+    "unreduced and replicated": (
+        lambda u: u * put(X[:, :6]),
+        "on 'x' where, on the same axes, another input is unreduced",
+    ),
     "not linear": (lambda u: jnp.sin(u), "the unreduced rule for sin is not implemented"),
     "sum with another": (lambda u: u + put(X[:, :6]), "operands must be unreduced along the same mesh axes"),
     "product of two": (lambda u: u * u, "operands cannot both be unreduced, since the operation is bilinear"),
@@ -471,7 +485,6 @@ def test_only_sums_over_shards_are_left_undone(name):
 # -- Values that become unreduced: their sum over the devices is the value, however it was computed
 
 A = np.arange(16, dtype=np.float32).reshape(4, 4) / 8
-U, R = P(unreduced={"x"}), P(reduced={"x"})
 MADE = {
     "as it is": (lambda x: reshard(x, U), A),
     "computed": (lambda x: reshard(jnp.sin(x) * 2, U), 2 * np.sin(A)),
@@ -484,7 +497,7 @@ MADE = {
         A + 3 * np.cos(A),
     ),
     "in a branch": (lambda x: lax.cond(True, lambda x: reshard(x * 2, U), lambda x: reshard(x, U), x), 2 * A),
-    "a gradient": (lambda x: xpr.grad(lambda w: (jnp.sin(w) * x).sum())(reshard(x * 1, R)), np.cos(A) * A),
+    "a gradient": (lambda x: xpr.grad(lambda w: (jnp.sin(w) * reshard(x, R)).sum())(reshard(x * 1, R)), np.cos(A) * A),
 }
 
 

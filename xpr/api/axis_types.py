@@ -155,7 +155,7 @@ def _with_types(function: str, mesh: AbstractMesh, axes: Any, kind: AxisType) ->
     if manual and axes is not None:
         raise NotImplementedError(
             f"{function}: {manual[0]!r} is an axis of the shard_map around, along which there is one device inside. "
-            "Name other axes."
+            "Going from `Manual` axes to `Auto` or `Explicit` ones is not possible: name other axes."
         )
     return mesh.update_axis_types({name: kind for name in names if name not in manual})
 

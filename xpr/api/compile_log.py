@@ -181,4 +181,5 @@ def _shown(key: Any) -> str:
 
 
 def _type(aval: ShapedArray) -> str:
-    return aval.str_short() + (" (weakly typed)" if aval.weak_type else "")
+    mesh = "" if aval.mesh is None else f" on {aval.mesh.text}"
+    return aval.str_short() + (" (weakly typed)" if aval.weak_type else "") + mesh

@@ -16,11 +16,12 @@ from xpr.backend import compiler, devices
 from xpr.backend.array import Array, forget_donated, result
 from xpr.backend.communication import Collective, collectives_of
 from xpr.backend.layout import Format, row_major
+from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.operands import buffer_on
 from xpr.backend.sequence import SequenceExecutable
 from xpr.backend.sharding import Mesh, Sharding, SingleDeviceSharding
 from xpr.backend.shards import PartitionedExecutable
-from xpr.compile.partition import array_at, buffer_at
+from xpr.compile.partition import array_at, buffer_at, is_elsewhere
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.errors import DonationError
@@ -142,6 +143,7 @@ class Compiled(Stage):
         for actual, compiled_for in zip(call.avals, self.interface.in_avals):
             if _kind(actual) != _kind(compiled_for):
                 raise TypeError(self._other_types(leaves))
+        self.check_shardings(leaves)
         results = self.run(leaves)
         if self.refs is None:
             self.known.remember(call, self.executable, self.constants, self.out_tree, self.donated)
@@ -170,6 +172,9 @@ class Compiled(Stage):
         first = f"{self.interface.name}: called with other types of arguments than it was compiled for:"
         last = "Convert these arguments, compile another program for them, or call the jitted function, which does."
         return "\n".join([first, *lines, last])
+
+    def check_shardings(self, leaves: Sequence[Any]) -> None:
+        """Nothing: a program on one device takes arguments from others."""
 
     def check_donated(self, buffers: Sequence[Any]) -> None:
         """Raises ValueError if a donated buffer is passed twice."""
@@ -228,6 +233,25 @@ class CompiledForSeveral(Compiled):
 
     def flat_shardings(self) -> tuple[Sequence[Sharding], Sequence[Sharding]]:
         return self.executable.in_shardings[len(self.constants) :], self.executable.out_shardings
+
+    def check_shardings(self, leaves: Sequence[Any]) -> None:
+        """Raises ValueError where an argument was put on devices with another sharding than the program takes."""
+        if isinstance(self.mesh, MeshOfProcesses):
+            return
+        each = zip(self.interface.names, leaves, self.flat_shardings()[0])
+        if wrong := [(name, x, sharding) for name, x, sharding in each if is_elsewhere(x, sharding)]:
+            lines = [
+                f"  {name}   compiled for {sharding}\n  {' ' * len(name)}   called with  {x.sharding}"
+                for name, x, sharding in wrong
+            ]
+            count = f"{len(wrong)} of {len(leaves)}"
+            raise ValueError(
+                f"{self.interface.name}: Computation was compiled for input shardings over {self.mesh.text} that "
+                f"disagree with the shardings ({count}) of arguments passed to it. Here are the mismatches:\n"
+                + "\n".join(lines)
+                + "\nPut the arguments there before, by xpr.device_put, or call the jitted function, which compiles "
+                "for theirs."
+            )
 
     def collectives(self) -> list[Collective]:
         """The communication between devices in the partitioned program: see `Collective`."""

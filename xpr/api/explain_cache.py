@@ -6,7 +6,7 @@ from typing import Any
 
 from xpr.api.jit import JitFunction
 from xpr.api.stored_calls import TOO_DEEP, StoredCall, check_circumstances, check_library, visit_function
-from xpr.compile.evaluate import device_of
+from xpr.compile.committed import device_of
 from xpr.config import settings
 from xpr.core.avals import aval_of
 from xpr.core.source import describe_function

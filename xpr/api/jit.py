@@ -18,7 +18,7 @@ from typing import Any
 
 from xpr import tree
 from xpr.api.compile_log import explain_compilation, explain_miss, log_compile, timed
-from xpr.api.compiled import Compiled
+from xpr.api.compiled import Compiled, CompiledForSeveral
 from xpr.api.jit_shardings import (
     check_placement,
     layout_of,
@@ -35,10 +35,12 @@ from xpr.api.staging import shaped
 from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array
+from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.sharding import NamedSharding
 from xpr.compile.argument_shardings import ArgumentShardings
-from xpr.compile.evaluate import EvalTrace, device_of
-from xpr.compile.partition import forget_moves, shardings_of
+from xpr.compile.committed import device_of, different_devices
+from xpr.compile.evaluate import EvalTrace
+from xpr.compile.partition import forget_moves, is_elsewhere, shardings_of
 from xpr.compile.reference import reference_eval
 from xpr.config import settings
 from xpr.control.compiled import clear_compiled
@@ -46,7 +48,7 @@ from xpr.control.devices.sharding_constraint import without_layouts
 from xpr.control.refs import check_aliases
 from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call as call_jaxpr
-from xpr.core.avals import ConvertibleArrayError, array_in, aval_of, describe, integer
+from xpr.core.avals import ConvertibleArrayError, array_in, aval_of, describe, integer, is_type_alone
 from xpr.core.interpreter import Tracer, context, transformation
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import all_primitives
@@ -207,6 +209,7 @@ class JitFunction:
             return tree.unflatten(traced.out_tree, _by_reference(traced, call.leaves))
         compiled = self.compiled_for(call)
         self.check_refs(compiled, call)
+        self.check_committed(compiled, call)
         trace.check_transfers(call.leaves, compiled.flat_shardings()[0])
         try:
             outs = compiled.run(call.leaves)
@@ -214,6 +217,9 @@ class JitFunction:
             outs = compiled.run(list(map(array_in, call.leaves)))
         except OverflowError:
             self.check_integers(call)
+            raise
+        except TypeError as error:
+            self.check_values(call, error)
             raise
         if compiled.refs is None:  # only now is it known whether the program takes long
             self.known.remember(call, compiled.executable, compiled.constants, compiled.out_tree, compiled.donated)
@@ -246,6 +252,17 @@ class JitFunction:
                     "calls."
                 ) from error
 
+    def check_values(self, call: Call, error: TypeError) -> None:
+        """Raises TypeError if an argument is only the type of an array, naming it."""
+        for name, x in zip(call.names(self.fun), call.leaves):
+            if is_type_alone(x):
+                raise TypeError(
+                    f"jit: Argument '{name}' of shape {x.dtype.name}[{','.join(map(str, x.shape))}] of type "
+                    f"{type(x).__name__}, where {describe_function(self.fun)} takes an array, is only the type of one, "
+                    "which is not a valid JAX type to compute with. Functions are traced with types by eval_shape, "
+                    "make_jaxpr, and the methods lower and trace of a jitted function."
+                ) from error
+
     def check_integers(self, call: Call) -> None:
         """Raises OverflowError if an argument is a Python integer that its dtype can't represent, naming it."""
         for name, x in zip(call.names(self.fun), call.leaves):
@@ -261,8 +278,51 @@ class JitFunction:
         if stage.refs is not None:
             check_aliases("jit", self.fun, lambda: call.names(self.fun), call.leaves, stage.refs.closed_over)
 
+    def check_committed(self, compiled: Compiled, call: Call) -> None:
+        """Raises ValueError where an argument is on other devices than `compiled` is for, or partitioned otherwise.
+
+        On one device `compiled_for` has looked, and a program on those of several processes takes each one's own.
+        """
+        if not isinstance(compiled, CompiledForSeveral) or isinstance(compiled.mesh, MeshOfProcesses):
+            return
+        wanted = compiled.flat_shardings()[0]
+        for i, (x, sharding) in enumerate(zip(call.leaves, wanted)):
+            if is_elsewhere(x, sharding):
+                raise ValueError(self.message_elsewhere(call, i, sharding))
+
+    def message_elsewhere(self, call: Call, number: int, sharding: Any) -> str:
+        """The error message about an argument that was put on other devices than a program needs it on."""
+        what, x, name = describe_function(self.fun), call.leaves[number], call.names(self.fun)[number]
+        if x.sharding.devices == sharding.devices:
+            return (
+                f"jit: argument {name} of {what}, {x.aval.str_short()}, is not sharded as in_shardings say, and arrays "
+                "that were put on devices are not moved:\n"
+                f"  asked for   {sharding}\n  got         {x.sharding}\n"
+                "Put it there before: xpr.device_put(x, sharding); or leave in_shardings out."
+            )
+        ids = [device.id for device in sharding.devices]
+        of_program = (
+            f"a sharding or a sharding_constraint inside jit with device ids {ids}, those of {sharding.mesh.text}"
+        )
+        return different_devices(self.at_line(), [x], [name], of_program)
+
+    def at_line(self) -> str:
+        """The function behind its line, `train.py:41: loss`."""
+        name, _, line = describe_function(self.fun).partition(" at ")
+        return f"{line}: {name}" if line else name
+
     def staged_call(self, traced: Traced, leaves: Sequence[Any]) -> list[Any]:
-        """A call inside another program, with the arguments' and results' shardings as constraints there."""
+        """A call inside another program, with the arguments' and results' shardings as constraints there.
+
+        Raises:
+          ValueError: it has options for XLA, which are those of whole programs.
+        """
+        if self.options.xla_options and _is_staged():
+            raise ValueError(
+                f"jit: {describe_function(self.fun)} is called inside of a function that is traced, and "
+                "`compiler_options` can only be passed to the outermost `jit`, since XLA compiles programs as a whole: "
+                f"{self.options.xla_options}. Pass them to the outermost jit."
+            )
         if self.options.in_shardings is None and self.options.out_shardings is None:
             return call_jaxpr(traced.jaxpr, leaves, self.name)
         ins, outs = requested_shardings(self.fun, self.options, traced)
@@ -354,7 +414,7 @@ class JitFunction:
     def compiled_for(self, call: Call) -> Compiled:
         """The program for a call on its arguments' devices, compiled the first time."""
         leaves = [x.held() if type(x) is Ref else x for x in call.leaves]
-        device = self.device() or device_of(leaves)
+        device = self.device() or device_of(leaves, self.at_line, lambda: call.names(self.fun))
         key = (call.key, shardings_of(leaves) if type(device) is NamedSharding else device)
         try:
             compiled = self.caches.compiled.get(key)
@@ -429,6 +489,14 @@ class JitFunction:
         compiler.forget_recent()
 
 
+def _is_staged() -> bool:
+    """Whether a function is being traced to a program."""
+    trace: Any = context.trace
+    while trace is not None and not (trace.of_transformation and isinstance(trace, StageTrace)):
+        trace = trace.parent
+    return trace is not None
+
+
 def _by_reference(traced: Traced, leaves: Sequence[Any]) -> list[Any]:
     """Runs a traced function in NumPy."""
     program, refs = traced.program, traced.refs
@@ -492,9 +560,9 @@ def jit(
         `scan` before XLA sees them, see `xpr.reroll`; `{"steps": False}` keeps a deep network one program, which
         takes several times as long to compile and runs a few percent faster or slower on CPU.
       in_shardings: the shardings of the positional arguments: a `NamedSharding`, or a pytree prefix of the tuple of
-        arguments of those and None; there are no arguments by name then. Arguments with other shardings are moved;
-        None takes them as they are. A
-        `SingleDeviceSharding` is the device of the whole program, and a `Format` stands for its sharding.
+        arguments of those and None; there are no arguments by name then. Arguments that were put on devices
+        otherwise are refused, and all others moved; None takes them as they are. A `SingleDeviceSharding` is the device
+        of the whole program, and a `Format` stands for its sharding.
       out_shardings: the shardings of the results, in the same form; None lets the compiler choose.
 
     Returns:
@@ -503,7 +571,8 @@ def jit(
     Raises:
       ConcretizationTypeError: the function needs the value of an argument that is not static.
       ValueError: a static argument is not hashable, XLA has no such option, a sharding doesn't fit an array, or is
-        given beside `device` or `backend`, or shardings are of several single devices, or of one and of a mesh.
+        given beside `device` or `backend`, or shardings are of several single devices, or of one and of a mesh; in
+        calls, arguments were put on different devices, or otherwise than `in_shardings` say.
 
     >>> import xpr, xpr.numpy as jnp
     >>> @xpr.jit

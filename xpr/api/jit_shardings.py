@@ -9,7 +9,7 @@ from xpr import tree
 from xpr.api.options import JitOptions
 from xpr.api.stages import Layout, Traced
 from xpr.api.staging import ShapeDtypeStruct
-from xpr.backend.mesh import AbstractMesh, MeshOfProcesses
+from xpr.backend.mesh import AbstractMesh, Mesh, MeshOfProcesses
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, typed
 from xpr.compile.partition import (
     arguments_beside_sums,
@@ -159,8 +159,10 @@ def layout_of(
       ValueError: a sharding doesn't fit an argument or a result.
     """
     program, refs, mesh = traced.program, traced.refs, mesh_of(traced.jaxpr.jaxpr)
-    if options.device is not None and mesh is None:
-        return None
+    if options.device is not None:
+        _check_is_alone(fun, options.device, mesh)
+        if mesh is None:
+            return None
     requested_in, requested_out = (
         [_with_devices(each, device) for each in requested] for requested in requested_shardings(fun, options, traced)
     )
@@ -183,6 +185,17 @@ def layout_of(
     requested_out = shardings_of_types(program.out_avals, mesh, requested_out)
     arguments = [requested or actual for requested, actual in zip(requested_in, current)]
     return Layout(mesh, arguments_beside_sums([*constants, *arguments], requested_out), requested_out)
+
+
+def _check_is_alone(fun: Callable[..., Any], device: Any, mesh: Any) -> None:
+    """Raises ValueError where a function is to run on one device, and an operation in it is over others."""
+    if isinstance(mesh, Mesh) and mesh.flat != (device,):
+        ids = [each.id for each in mesh.flat]
+        raise ValueError(
+            f"Received incompatible devices for jitted computation: jit was told that {describe_function(fun)} is to "
+            f"run on {device}, with device ids [{device.id}], and there is a sharding_constraint inside jit with "
+            f"device ids {ids}, those of {mesh.text}. Leave the device out, or the constraint."
+        )
 
 
 def _check_are_of_process(fun: Callable[..., Any], requested: Requested, mesh: MeshOfProcesses) -> None:

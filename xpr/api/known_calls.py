@@ -82,7 +82,7 @@ class KnownCalls:
         self.direct: dict[tuple[Any, ...], KnownProgram] = {}
         self.in_trees: dict[tuple[Any, ...], KnownProgram] = {}
         self.in_nodes: dict[tuple[Any, ...], KnownProgram] = {}
-        self.offered: set[Any] = set()  # the kinds of calls that `remember` got
+        self.offered: set[Any] = set()  # the kinds of calls that `remember` got, by types and devices
 
     def clear(self) -> None:
         """Forgets all."""
@@ -103,7 +103,7 @@ class KnownCalls:
 
         `donated` are the positions of those that the program was given for its results, and no longer hold anything.
         """
-        kinds = call.key, *map(type, call.leaves)
+        kinds = call.key, *[x._device if type(x) is Array else type(x) for x in call.leaves]
         if context.axes or kinds in self.offered:
             return
         if donated and type(program) not in (Executable, PartitionedExecutable):  # which are refused a buffer twice

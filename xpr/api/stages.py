@@ -23,6 +23,7 @@ from xpr.compile.partition import compile_module, mesh_of
 from xpr.compile.segmented import SegmentedProgram, lower_segmented
 from xpr.control.xla_call import call as call_jaxpr
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
+from xpr.errors import DeviceNotFound
 from xpr.passes.discharge import uses_of_refs
 from xpr.transforms.boundary import boundary
 
@@ -263,6 +264,12 @@ class Lowered(Stage):
         if device_assignment is not None and self._layout is not None and not isinstance(self._layout.mesh, Mesh):
             layout = self._over(device_assignment, self._layout)
             return self.traced.placed(self.interface.names, None, layout).lower().compile(compiler_options)
+        if self._layout is not None and not isinstance(self._layout.mesh, Mesh):
+            raise DeviceNotFound(
+                f"compile: device_assignment cannot be `None` during compilation, as {self.interface.name} was "
+                f"lowered for {self._layout.mesh!r}, which has no devices. Pass {self._layout.mesh.size} of them, in "
+                "their order along its axes; or lower it for a Mesh."
+            )
         device = self._compiled_on(device_assignment)
         name, consts, refs = self.interface.name, self.traced.program.consts, self.traced.refs
         if isinstance(self._program, SegmentedProgram):

@@ -236,23 +236,23 @@ def explicit_rows(
     Raises:
       ValueError: those of two arguments are partitioned differently.
     """
-    parts: dict[int, Any] = {}
-    mesh = None
-    for i, (x, d) in enumerate(zip(leaves, dims)):
-        explicit = None if d is None else aval_of(x).explicit
-        if d is not None and explicit is not None:
-            parts[i], mesh = parts_of(aval_of(x))[d], explicit.mesh
-    found = {part for part in parts.values() if part is not None}
+    mapped = {i: aval_of(x) for i, (x, d) in enumerate(zip(leaves, dims)) if d is not None}
+    mesh = next((aval.explicit.mesh for aval in mapped.values() if aval.explicit is not None), None)
+    if mesh is None:
+        return None
+    parts = {i: parts_of(aval)[dims[i]] for i, aval in mapped.items()}  # type: ignore[index]  # they are mapped
+    found = set(parts.values())
     if len(found) > 1:
         names = argument_names(fun, tuple(args), kwargs)
         lines = [f"  {names[i]}   {aval_of(leaves[i]).str_short()}   mapped over axis {dims[i]}" for i in parts]
         raise ValueError(
-            f"{what}: the mapped axes of the arguments of {describe_function(fun)} are partitioned over different axes "
-            "of the mesh, and can be partitioned over the same axes only:\n"
+            f"{what}: the mapped axes of the arguments of {describe_function(fun)} are partitioned differently over "
+            "the mesh, and can be partitioned over the same axes only:\n"
             + "\n".join(lines)
             + "\nReshard one of them: xpr.sharding.reshard(x, P(...))."
         )
-    return ExplicitSharding(mesh, (found.pop(),)) if found else None  # type: ignore[arg-type]  # then it is there
+    (part,) = found
+    return None if part is None else ExplicitSharding(mesh, (part,))
 
 
 def _move_mapped_axes(

@@ -227,7 +227,8 @@ class NamedSharding(Sharding):
         if not isinstance(mesh, AbstractMesh):
             raise TypeError(f"NamedSharding: {mesh!r} is no Mesh.")
         if not isinstance(spec, PartitionSpec):
-            raise TypeError(f"NamedSharding: {spec!r} is no PartitionSpec; write PartitionSpec('x', None).")
+            unexpected = "Unexpected None: " if spec is None else ""
+            raise TypeError(f"NamedSharding: {unexpected}{spec!r} is no PartitionSpec; write PartitionSpec('x', None).")
         check_spec(mesh, spec)
         self.mesh: Any = mesh  # nearly always a Mesh
         self.spec = spec
@@ -267,7 +268,7 @@ class NamedSharding(Sharding):
                 names = " * ".join(str(name) for name in axes_of(part))
                 raise ValueError(
                     f"{message}: {size}, the size of its axis {axis}, is not divisible by {count} ({names}). "
-                    "Pad the axis, or leave it whole (None in the spec)."
+                    "The shards should evenly divide the shape: pad the axis, or leave it whole (None in the spec)."
                 )
 
     @property
@@ -503,7 +504,7 @@ def _of_type(aval: ShapedArray) -> NamedSharding:
         return NamedSharding(
             explicit.mesh, explicit.spec.update(explicit.parts or [None] * aval.ndim), memory_kind=kind
         )
-    mesh = _NO_MESH if current is None else current.abstract_mesh
+    mesh = aval.mesh or (_NO_MESH if current is None else current.abstract_mesh)
     return NamedSharding(mesh, PartitionSpec(*[None] * aval.ndim), memory_kind=kind)
 
 
@@ -515,7 +516,10 @@ def as_type_says(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
     """The sharding that a compiled program reports of a result, with those axes of size 1 that its type names.
 
     Over Explicit axes it has an element for each axis of the array, if it is sharded as its type says and no further.
+    One that its type has on another mesh of Auto axes is over the same devices along the axes of that one.
     """
+    if aval.mesh is not None and aval.mesh.size == sharding.mesh.size and aval.mesh != sharding.mesh.abstract_mesh:
+        return _over_axes(sharding, aval.mesh, aval.ndim)
     mesh, explicit = sharding.mesh, aval.explicit
     parts = [*sharding.spec, *[None] * (aval.ndim - len(sharding.spec))]
     own: Sequence[Any] = [None] * aval.ndim
@@ -532,17 +536,27 @@ def as_type_says(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
     return sharding.with_spec(parts) if mesh.has_explicit and list(own) == parts else sharding
 
 
+def _over_axes(sharding: NamedSharding, axes: AbstractMesh, ndim: int) -> NamedSharding:
+    """The sharding over the same devices along other axes; itself where these can't express it."""
+    mesh = sharding.mesh.along(axes)
+    spec = spec_from_hlo(hlo_sharding(sharding, ndim), mesh, ndim)
+    return sharding if spec is None else NamedSharding(mesh, spec)
+
+
 def typed(aval: ShapedArray, sharding: Any) -> ShapedArray:
     """The type of arrays of that shape and dtype with a sharding, or on a device.
 
-    Over Explicit axes of a mesh the sharding is a part of it, and so is the memory space.
+    Over Explicit axes of a mesh the sharding is a part of it, of a mesh of Auto axes the mesh; and so is the memory
+    space.
     """
     if not isinstance(sharding, Sharding):
         return aval.plain
-    if type(sharding) is NamedSharding and sharding.mesh.has_explicit:
-        aval = aval.with_explicit(explicit_sharding(sharding.mesh, sharding.spec, aval.ndim))
-    else:
+    if type(sharding) is not NamedSharding:
         aval = aval.plain
+    elif sharding.mesh.has_explicit:
+        aval = aval.with_explicit(explicit_sharding(sharding.mesh, sharding.spec, aval.ndim)).on_mesh(None)
+    else:
+        aval = aval.plain.on_mesh(sharding.mesh.if_auto)
     return aval.in_memory(space_of_kind(sharding.memory_kind))
 
 

@@ -20,7 +20,7 @@ from xpr import dtypes
 from xpr.backend import processes, runtime
 from xpr.backend.buffers import Buffer, Device, get, raise_if_deleted
 from xpr.backend.runtime import without_jax
-from xpr.backend.sharding import NamedSharding, raw_sharding
+from xpr.backend.sharding import NamedSharding, raw_sharding, typed
 from xpr.backend.waiting import keep_until_done
 from xpr.core.avals import ShapedArray
 from xpr.core.source import here, summarize
@@ -174,7 +174,8 @@ class PartitionedExecutable:
         self, raw: Any, out_avals: Sequence[ShapedArray], devices: Sequence[Device], name: str,
         in_shardings: Sequence[NamedSharding], out_shardings: Sequence[NamedSharding],
     ):  # fmt: skip
-        self.raw, self.out_avals, self.devices, self.name = raw, tuple(out_avals), tuple(devices), name
+        self.raw, self.devices, self.name = raw, tuple(devices), name
+        self.out_avals = tuple(map(typed, out_avals, out_shardings))
         self.in_shardings, self.out_shardings = tuple(in_shardings), tuple(out_shardings)
         self.handlers = [sharded_handler(aval, sharding) for aval, sharding in zip(out_avals, out_shardings)]
         self.one_at_a_time = len(self.devices) > 1 and self.devices[0].platform == "cpu"

@@ -227,13 +227,16 @@ class Module:
         whole: Any = self.mesh
         numbers = {device: i for i, device in enumerate(whole.flat)}
         if set(mesh.flat) != numbers.keys():
+            size = "" if mesh.size == len(numbers) else ", and cannot change the size of the mesh"
             raise ValueError(
-                f"A program runs on {len(numbers)} devices, {whole.text}, and a part of it on {mesh.size}, {mesh.text}"
-                ": they must be the same devices. Make one mesh of them, or jit the parts by themselves."
+                f"Received incompatible devices for jitted computation: it runs on {len(numbers)}, {whole.text}, and "
+                f"a part of it on {mesh.size}, {mesh.text}{size}. They must be the same devices: make one mesh of "
+                "them, or jit the parts by themselves."
             )
         if mesh.flat != whole.flat and not isinstance(whole, MeshOfProcesses):
             raise ValueError(
-                f"A program runs on the devices {_ids(whole)}, and a part of it, over {mesh.text}, on {_ids(mesh)}: "
+                "Received incompatible devices for jitted computation: it runs on "
+                f"{_ids(whole)}, and a part of it, over {mesh.text}, on {_ids(mesh)}: "
                 "they must be in the same order. Make one mesh of them, or put arrays on this one with "
                 "xpr.device_put(x, NamedSharding(mesh, spec))."
             )

@@ -18,6 +18,7 @@ from xpr.backend.array import Array, result
 from xpr.backend.operands import operand_buffer
 from xpr.backend.sharding import NamedSharding
 from xpr.backend.stablehlo import Codegen, Module
+from xpr.compile.committed import device_of
 from xpr.compile.host import HOST_LIMIT, host_values, runs_on_host, without_warnings
 from xpr.compile.lower import lower_jaxpr, lower_operation
 from xpr.compile.partition import mesh_of, mesh_with_devices, run_partitioned
@@ -91,7 +92,7 @@ class EvalTrace(Trace):
             if type(x) is Array:
                 key.append(x.aval)
                 if x._device is not None:
-                    key[0] = device_of(args)
+                    key[0] = device_of(args, primitive.name)
                     if type(key[0]) is NamedSharding:
                         return run_on_several(primitive, args, params, key[0])
                 if values is not None:
@@ -190,39 +191,6 @@ def run_on_several(
     return run_partitioned(jaxpr, args, primitive.name, sharding.mesh)
 
 
-def device_of(args: Sequence[Any]) -> Any:
-    """The device that committed operands are on, a sharding if there are several, else the default.
-
-    Inside of `set_mesh` the default is a sharding over the mesh.
-
-    Raises:
-      ValueError: operands are committed to different devices.
-    """
-    device = None
-    for x in args:
-        if type(x) is Array and x._device is not None and x._device is not device:
-            if device is not None and type(device) is type(x._device) is NamedSharding:
-                if device.devices == x._device.devices:
-                    continue
-            if device is not None:
-                raise ValueError(_different_devices(device, x._device))
-            device = x._device
-    if device is None:
-        mesh = settings.program_mesh
-        return devices.default_device() if mesh is None else NamedSharding(mesh)
-    return device
-
-
-def _different_devices(first: Any, second: Any) -> str:
-    if type(first) is type(second) is NamedSharding and first.device_set == second.device_set:
-        orders = " and ".join(str([device.id for device in each.devices]) for each in (first, second))
-        return (
-            f"Operands are on the same devices in different orders, {orders}. Put them on one mesh with "
-            "xpr.device_put(x, NamedSharding(mesh, spec))."
-        )
-    return f"Operands are on different devices, {first} and {second}. Put them on one with xpr.device_put(x, device)."
-
-
 def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str, donated: tuple[int, ...] = ()) -> list[Any]:
     """Runs a jaxpr without constants as one compiled program, memoized with the jaxpr.
 
@@ -234,7 +202,7 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str, donated: tuple[int, 
         if buffers is not None:
             executable = recent.executable
             return [Array(aval, None, b) for aval, b in zip(executable.out_avals, executable.run(buffers))]
-    device = device_of(args)
+    device = device_of(args, name)
     mesh = mesh_with_devices(mesh_of(jaxpr), device)
     if mesh is not None or type(device) is NamedSharding:
         return run_partitioned(jaxpr, args, name, mesh or device.mesh, donated)

@@ -20,6 +20,7 @@ from xpr.backend.operands import host_value
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, typed
 from xpr.backend.shards import PartitionedExecutable, put_shards
 from xpr.backend.stablehlo import Module
+from xpr.compile.committed import devices_of, different_devices
 from xpr.compile.lower import lower_jaxpr
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
@@ -104,12 +105,13 @@ def shardings_of_types(
 ) -> list[NamedSharding | None]:
     """The shardings of results: those requested; else, if all axes of the mesh are Explicit, those of the types.
 
-    On other meshes they are None, except of types that are unreduced or reduced.
+    On other meshes they are None, except of types that are unreduced or reduced; on that one, of arrays without
+    elements, which are not partitioned, and of types on a mesh of Auto axes.
     """
     if not mesh.are_all_axes_explicit:
         return [asked or _sharding_with_sums(aval, mesh) for aval, asked in zip(avals, requested)]
     return [
-        asked or (sharding_of_type(aval, mesh) if aval.size else None)  # an array without elements isn't partitioned
+        asked or (sharding_of_type(aval, mesh) if aval.size and aval.mesh is None else None)
         for aval, asked in zip(avals, requested)
     ]
 
@@ -226,6 +228,15 @@ def has_sharding(x: Array, sharding: NamedSharding) -> bool:
     )
 
 
+def is_elsewhere(x: Any, sharding: Any) -> bool:
+    """Whether a value is an array that was put somewhere, and not with this sharding."""
+    if type(x) is Ref:
+        x = x.held()
+    if type(x) is not Array or x._device is None or x._device is sharding:
+        return False
+    return devices_of(x) != sharding.devices if type(x._device) is not NamedSharding else not has_sharding(x, sharding)
+
+
 def moved(x: Array, sharding: NamedSharding) -> Array:
     """The array with this sharding: moved by a program if it is on those devices already.
 
@@ -258,9 +269,16 @@ def _without(names: Sequence[Any], others: Collection[Any]) -> tuple[Any, ...]:
 
 
 def _evaluate_sharding_constraint(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """Moves the array; axes that are left to the compiler remain as they are."""
+    """The array partitioned otherwise; axes that are left to the compiler remain as they are.
+
+    Raises:
+      ValueError: the array was put on other devices.
+    """
     x, sharding = as_array(args[0]), params["sharding"]
     mesh = mesh_with_devices(sharding.mesh, x._device)
+    if x._device is not None and devices_of(x) != mesh.flat:
+        asked = f"a sharding with device ids {[device.id for device in mesh.flat]}, those of {mesh.text}"
+        raise ValueError(different_devices("with_sharding_constraint", [x], ["x"], asked))
     named = {name for part in sharding.spec for name in axes_of(part)}
     current = _current_parts(x, mesh) or [()] * x.aval.ndim
     parts = [

@@ -15,7 +15,8 @@ from typing import Any
 
 from xpr.backend.array import Array, before_fetch
 from xpr.backend.sharding import NamedSharding, SingleDeviceSharding
-from xpr.compile.evaluate import EvalTrace, device_of
+from xpr.compile.committed import device_of
+from xpr.compile.evaluate import EvalTrace
 from xpr.config import logger, settings
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import context, current

@@ -14,6 +14,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.core.explicit import ExplicitSharding, dimension_text, explicit_sharding, sums_text
 from xpr.core.memory import MemorySpace, space_of_kind
+from xpr.core.meshes import AbstractMesh
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.dtypes import float0, short_name
 from xpr.key_types import KeyType
@@ -64,7 +65,7 @@ class ManualAxisType(NamedTuple):
 class ShapedArray:
     """The type of an array: its shape and dtype, and whether the dtype is weak (came from a Python scalar).
 
-    Four more attributes have their defaults in nearly all types:
+    Five more attributes have their defaults in nearly all types:
 
     * `explicit`: how the array is partitioned over the Explicit axes of a mesh, or None. `sharding`, which the
       constructor takes, is the same as a `NamedSharding` (backend/sharding.py).
@@ -72,9 +73,11 @@ class ShapedArray:
     * `varying`: inside a `shard_map`, the mesh axes over which the value may differ between devices.
     * `sums`: inside a `shard_map`, the axes over which the value is unreduced (a subset of `varying`), and those over
       which it is reduced; or None.
+    * `mesh`: the mesh that the array is on, if all its axes are Auto; or None.
 
-    Like weakness, `varying` and `sums` propagate from operands to results, and types that differ in them alone are
-    compatible. Whether a program is right in them is inferred from the whole of it (control/devices/replication.py).
+    Like weakness, `varying`, `sums` and `mesh` propagate from operands to results, and types that differ in them alone
+    are compatible. Whether a program is right in the former two is inferred from the whole of it
+    (control/devices/replication.py).
 
     >>> from xpr import core
     >>> core.ShapedArray((2, 3), "float32")
@@ -83,7 +86,7 @@ class ShapedArray:
 
     __slots__ = (
         "shape", "dtype", "weak_type", "ndim", "size", "is_symbolic", "explicit", "varying", "memory_space", "sums",
-        "plain", "physical", "__weakref__",
+        "mesh", "plain", "physical", "__weakref__",
     )  # fmt: skip
     shape: Shape
     dtype: np.dtype
@@ -95,7 +98,8 @@ class ShapedArray:
     varying: frozenset[Any]
     memory_space: MemorySpace
     sums: tuple[frozenset[Any], frozenset[Any]] | None
-    plain: ShapedArray  # the type with the defaults of explicit, varying, memory_space and sums
+    mesh: AbstractMesh | None
+    plain: ShapedArray  # the type with the defaults of explicit, varying, memory_space, sums and mesh
     physical: ShapedArray  # the type of the buffer: for keys that of their words, for float0 bool, else itself
 
     _interned: ClassVar[dict[Any, ShapedArray]] = {}
@@ -109,7 +113,8 @@ class ShapedArray:
             if explicit is not None:
                 explicit.check(tuple(shape))
             space = memory_space or space_of_kind(sharding.memory_kind)
-            return cls._intern(shape, dtype, weak_type, explicit, memory_space=space)
+            mesh = sharding.mesh.if_auto
+            return cls._intern(shape, dtype, weak_type, explicit, memory_space=space, mesh=mesh)
         if memory_space is not None:
             return cls._intern(shape, dtype, weak_type, memory_space=memory_space)
         try:
@@ -121,14 +126,14 @@ class ShapedArray:
     def _intern(
         cls, shape: Any, dtype: Any, weak_type: bool, explicit: ExplicitSharding | None = None,
         varying: frozenset[Any] = _NOWHERE, memory_space: MemorySpace = MemorySpace.Device,
-        sums: tuple[frozenset[Any], frozenset[Any]] | None = None,
+        sums: tuple[frozenset[Any], frozenset[Any]] | None = None, mesh: AbstractMesh | None = None,
     ) -> ShapedArray:  # fmt: skip
         shape, weak_type = tuple(map(_dimension, shape)), bool(weak_type)
         dtype = dtype if type(dtype) is KeyType else np.dtype(dtype)
-        is_plain = explicit is None and not varying and memory_space is MemorySpace.Device and sums is None
+        is_plain = not varying and memory_space is MemorySpace.Device and explicit is sums is mesh is None
         key: Any = (shape, dtype, weak_type)
         if not is_plain:
-            key = (*key, explicit, varying, memory_space, sums)
+            key = (*key, explicit, varying, memory_space, sums, mesh)
         if key in cls._interned:
             return cls._interned[key]
         self = object.__new__(cls)
@@ -136,7 +141,8 @@ class ShapedArray:
         for n in shape:
             size *= n
         is_symbolic = any(type(n) is not int for n in shape)
-        values = (shape, dtype, weak_type, len(shape), size, is_symbolic, explicit, varying, memory_space, sums)
+        values = (shape, dtype, weak_type, len(shape), size, is_symbolic, explicit, varying, memory_space, sums,
+                  mesh)  # fmt: skip
         for name, value in zip(cls.__slots__, values):
             object.__setattr__(self, name, value)
         object.__setattr__(self, "plain", self if is_plain else cls(shape, dtype, weak_type))
@@ -161,6 +167,7 @@ class ShapedArray:
             return ShapedArray, (self.shape, self.dtype, self.weak_type)
         return ShapedArray._intern, (
             self.shape, self.dtype, self.weak_type, self.explicit, self.varying, self.memory_space, self.sums,
+            self.mesh,
         )  # fmt: skip
 
     def __copy__(self) -> ShapedArray:
@@ -208,16 +215,24 @@ class ShapedArray:
             changed = changed.with_explicit(self.explicit)
         if "memory_space" not in changes and changes.get("sharding") is None:
             changed = changed.in_memory(self.memory_space)
+        if changed.explicit is None and changes.get("sharding") is None:
+            changed = changed.on_mesh(self.mesh)
         return changed._changed(varying=self.varying, sums=self.sums)
 
     def _changed(self, **parts: Any) -> ShapedArray:
-        """The same type with some of explicit, varying, memory_space and sums changed."""
-        same = {name: getattr(self, name) for name in ("explicit", "varying", "memory_space", "sums")}
+        """The same type with some of explicit, varying, memory_space, sums and mesh changed."""
+        same = {name: getattr(self, name) for name in ("explicit", "varying", "memory_space", "sums", "mesh")}
         return ShapedArray._intern(self.shape, self.dtype, self.weak_type, **{**same, **parts})
 
     def with_explicit(self, explicit: ExplicitSharding | None) -> ShapedArray:
         """The same type with this sharding over Explicit axes."""
-        return self if explicit is self.explicit else self._changed(explicit=explicit)
+        if explicit is self.explicit:
+            return self
+        return self._changed(explicit=explicit, mesh=self.mesh if explicit is None else None)
+
+    def on_mesh(self, mesh: AbstractMesh | None) -> ShapedArray:
+        """The same type, of arrays on this mesh, of which all axes are Auto."""
+        return self if mesh is self.mesh else self._changed(mesh=mesh)
 
     def with_varying(self, axes: frozenset[Any]) -> ShapedArray:
         """The same type, of values that may differ between the devices along these axes."""
@@ -233,8 +248,10 @@ class ShapedArray:
         return self if space is self.memory_space else self._changed(memory_space=space)
 
     def _like(self, aval: ShapedArray, explicit: ExplicitSharding | None) -> ShapedArray:
-        """The type `aval` with a sharding, and with the varying axes, memory space and sums of this type."""
-        return aval._changed(explicit=explicit, varying=self.varying, memory_space=self.memory_space, sums=self.sums)
+        """The type `aval` with a sharding, and with the varying axes, memory space, sums and mesh of this type."""
+        return aval._changed(
+            explicit=explicit, varying=self.varying, memory_space=self.memory_space, sums=self.sums, mesh=self.mesh
+        )
 
     @property
     def vma(self) -> frozenset[Any]:
@@ -290,7 +307,7 @@ def is_key(aval: ShapedArray) -> bool:
 
 
 def same_type(expected: ShapedArray, actual: ShapedArray) -> bool:
-    """Whether two types agree in shape, dtype, sharding and memory; weakness and varying axes may differ."""
+    """Whether two types agree in shape, dtype, sharding and memory; weakness, varying axes and the mesh may differ."""
     return expected is actual or (
         expected.shape == actual.shape
         and expected.dtype == actual.dtype
@@ -449,8 +466,9 @@ def refuse_without_value(x: Any) -> None:
         )
     if is_type_alone(x):
         raise TypeError(
-            f"An array is needed to compute with, and {x!r} is only the type of one. Functions are traced with types "
-            "by eval_shape, make_jaxpr, and the methods lower and trace of a jitted function."
+            f"A {type(x).__name__} does not have a value, and an array is needed to compute with: {x!r} is only the "
+            "type of one. Functions are traced with types by eval_shape, make_jaxpr, and the methods lower and trace "
+            "of a jitted function."
         )
 
 

@@ -44,6 +44,7 @@ class AbstractMesh:
         "size",
         "missing",
         "has_explicit",
+        "is_auto",
         "_abstract_hash",
         "_abstract_mesh",
     )
@@ -75,6 +76,7 @@ class AbstractMesh:
             )
         self.missing = ""  # why there are no devices
         self.has_explicit = AxisType.Explicit in self.axis_types
+        self.is_auto = set(self.axis_types) == {AxisType.Auto}
         self._abstract_hash = hash((self.axis_names, self.axis_sizes, self.axis_types))
         self._abstract_mesh: AbstractMesh | None = None
 
@@ -107,6 +109,11 @@ class AbstractMesh:
             self._abstract_mesh = AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types)
         return self._abstract_mesh
 
+    @property
+    def if_auto(self) -> AbstractMesh | None:
+        """The axes alone, if there are some and all are Auto: what types say of such a mesh."""
+        return self.abstract_mesh if self.is_auto else None
+
     def axes_of_type(self, kind: AxisType) -> tuple[Any, ...]:
         """The names of the axes of one type."""
         return tuple([name for name, axis_type in zip(self.axis_names, self.axis_types) if axis_type is kind])
@@ -129,7 +136,7 @@ class AbstractMesh:
     @property
     def are_all_axes_auto(self) -> bool:
         """Whether there are axes, and the compiler decides along all."""
-        return set(self.axis_types) == {AxisType.Auto}
+        return self.is_auto
 
     @property
     def are_all_axes_explicit(self) -> bool:

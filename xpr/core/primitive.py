@@ -230,6 +230,9 @@ class Primitive:
     # (avals, outs, **params) -> [parts]: over which Explicit axes of a mesh results are partitioned, from the operands'
     # types, of which at least one is partitioned. Without it results are replicated.
     sharding: Rule | None = None
+    # (avals, **params) -> str: why such operands are refused though `sharding` has an answer, "" where they are not.
+    # Not asked where another operation decides the sharding, as of what a rule computes.
+    ambiguous: Callable[..., str] | None = None
     # (avals, **params) -> [part]: the mesh axes that partition the axes which it sums over. The sum over them may be
     # left undone, and the result is then unreduced.
     summed: Callable[..., Sequence[Any]] | None = None

@@ -37,7 +37,7 @@ def result_types(
     """
     outs, depends_on_context = explicit_types(primitive, avals, params)
     outs = varying_types(primitive, avals, outs, params)
-    return memory_types(primitive, avals, outs), depends_on_context
+    return mesh_types(primitive, avals, memory_types(primitive, avals, outs)), depends_on_context
 
 
 # -- Explicit axes
@@ -72,8 +72,12 @@ def explicit_types(
         unreduced, reduced = _sums(primitive, avals, params)
         if primitive.sharding is None:
             return outs, False
+        why = "" if primitive.ambiguous is None else primitive.ambiguous(avals, **params)
+        if why and not context.decides_later:
+            raise ShardingTypeError(why)
         parts = primitive.sharding(avals, outs, **params)
-        return [_partitioned(out, mesh, each, unreduced, reduced) for out, each in zip(outs, parts)], bool(over_shards)
+        typed = [_partitioned(primitive, out, mesh, each, unreduced, reduced) for out, each in zip(outs, parts)]
+        return typed, bool(over_shards or why)
     except ShardingTypeError as error:
         if context.decides_later:
             return undecided, True
@@ -122,8 +126,9 @@ def _sums(
 
 
 def _partitioned(
-    out: ShapedArray, mesh: Any, parts: Sequence[Any], unreduced: frozenset[Any], reduced: frozenset[Any]
-) -> ShapedArray:
+    primitive: Primitive, out: ShapedArray, mesh: Any, parts: Sequence[Any], unreduced: frozenset[Any],
+    reduced: frozenset[Any],
+) -> ShapedArray:  # fmt: skip
     names = [name for part in parts for name in axes_of(part)]
     if both := unreduced.intersection(names):
         raise ShardingTypeError(
@@ -134,7 +139,8 @@ def _partitioned(
         twice = next(name for name in names if names.count(name) > 1)
         aval = out.with_explicit(ExplicitSharding(mesh, tuple(parts)))
         raise ShardingTypeError(
-            f"the result {aval.str_short()} is partitioned over {twice!r} along two axes. Reshard an operand first: "
+            f"this {primitive.name} operation produces an illegally sharded result: {aval.str_short()} is partitioned "
+            f"over {twice!r} along two axes. Reshard an operand first: "
             "xpr.sharding.reshard(x, P(...)); or say out_sharding=P(...), where the function takes it."
         )
     spec = PartitionSpec(*parts, unreduced=unreduced, reduced=reduced.difference(names))
@@ -211,3 +217,14 @@ def memory_types(primitive: Primitive, avals: Sequence[ShapedArray], outs: list[
             "same. Move one first: xpr.device_put(x, xpr.memory.Space.Device)."
         )
     return [out.in_memory(arrays[0].memory_space) for out in outs]
+
+
+# -- Meshes of Auto axes
+
+
+def mesh_types(primitive: Primitive, avals: Sequence[ShapedArray], outs: list[ShapedArray]) -> list[ShapedArray]:
+    """The types of results with the mesh that they are on: that of the first operand that is on one."""
+    mesh = next((a.mesh for a in avals if a.mesh is not None), None)
+    if mesh is None or primitive.decides_sharding:
+        return outs
+    return [out.on_mesh(mesh) if out.explicit is None else out for out in outs]

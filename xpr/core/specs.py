@@ -240,13 +240,17 @@ def check_spec(mesh: AbstractMesh, spec: Sequence[Any]) -> None:
         _check_sums(mesh, spec)
     unknown = [name for name in names if name not in mesh.axis_names]
     if unknown:
-        raise ValueError(f"{spec!r} names {unknown[0]!r}, and the axes of the mesh are {mesh.text}.")
+        raise ValueError(
+            f"Resource axis: {unknown[0]} of {spec!r} is not found in mesh: {mesh.axis_names}. The axes that can "
+            f"partition an array are those of {mesh.text}."
+        )
     if len(set(names)) != len(names):
         raise ValueError(f"{spec!r} names an axis of the mesh twice: an axis can partition one axis of an array only.")
     if PartitionSpec.UNCONSTRAINED in spec and AxisType.Auto not in mesh.axis_types:
         raise ValueError(
-            f"{spec!r} cannot contain `P.UNCONSTRAINED`, which leaves an axis to the compiler: no axis of {mesh.text} "
-            "is Auto. Name the axes of the mesh that partition it, or None."
+            f"{spec!r} cannot contain `P.UNCONSTRAINED` when no mesh axis_types are `Auto`: it leaves an axis to the "
+            f"compiler, which decides along no axis of {mesh.text}. Name the axes of the mesh that partition it, or "
+            "None."
         )
 
 

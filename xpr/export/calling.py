@@ -58,7 +58,7 @@ def call_exported(exported: Exported, args: Sequence[Any], kwargs: dict[str, Any
 
 
 def _abstract(avals: Sequence[ShapedArray], /, *, exported: Exported) -> list[ShapedArray]:
-    if exported.in_avals == tuple([aval.strip_weak_type() for aval in avals]):
+    if exported.in_avals == tuple([aval.strip_weak_type().on_mesh(None) for aval in avals]):
         return list(exported.out_avals)
     names = argument_paths(exported.in_tree, exported.in_avals)
     differences = [

@@ -117,9 +117,9 @@ def _export(traced: Traced, platforms: tuple[str, ...], disabled: tuple[Disabled
     return Exported(
         fun_name=name,
         in_tree=traced.in_tree,
-        in_avals=tuple(closed.in_avals),
+        in_avals=tuple([aval.on_mesh(None) for aval in closed.in_avals]),
         out_tree=traced.out_tree,
-        out_avals=tuple(closed.out_avals),
+        out_avals=tuple([aval.on_mesh(None) for aval in closed.out_avals]),
         in_shardings_hlo=(None,) * len(closed.in_avals),
         out_shardings_hlo=(None,) * len(closed.out_avals),
         nr_devices=layout.mesh.size if layout.mesh is not None else 1,

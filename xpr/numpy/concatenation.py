@@ -19,8 +19,8 @@ from xpr.numpy.axes import no_out
 from xpr.numpy.creation import is_eager
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtypes, requested_dtype
 from xpr.numpy.reshaping import atleast_1d, atleast_2d, atleast_3d, ravel
-from xpr.primitives import slicing
-from xpr.primitives.shapes import expand_dims, one_axis, squeeze, transpose
+from xpr.primitives import concatenation, slicing
+from xpr.primitives.shapes import expand_dims, one_axis, transpose
 
 __all__ = [
     "append", "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack", "hsplit", "hstack",
@@ -290,7 +290,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Any, ...]:
     """
     x = asarray_like(x)
     axis = one_axis(axis, x.aval.ndim)
-    return tuple([squeeze(part, (axis,)) for part in _slices(x, range(x.aval.shape[axis] + 1), axis)])
+    return concatenation.unstack(x, axis)
 
 
 def _slices(x: Any, bounds: Sequence[int], axis: int) -> list[Any]:

@@ -11,7 +11,9 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
+from xpr.core.specs import axes_of
 from xpr.dimensions.expressions import as_size
+from xpr.errors import ShardingTypeError
 from xpr.numpy import comparisons, creation, ranges, reductions
 from xpr.numpy.calculus import diff
 from xpr.numpy.concrete import concrete_value
@@ -20,7 +22,7 @@ from xpr.numpy.promotion import as_operand, convert, promote_dtypes, promote_ine
 from xpr.numpy.sorting import searchsorted
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, full, reshape
-from xpr.primitives.sharding_constraint import constrain_to, decided
+from xpr.primitives.sharding_constraint import constrain_to, decided, sharding_of
 from xpr.primitives.slicing import select, slice_in_dim
 
 __all__ = ["bincount", "histogram", "histogram2d", "histogram_bin_edges", "histogramdd"]
@@ -70,7 +72,20 @@ def bincount(
     if aval_of(weights).shape != aval.shape:
         raise ValueError(f"bincount: weights are {aval_of(weights).str_short()}, and the vector is {aval.str_short()}.")
     index = x if aval.dtype in dtypes.UNSIGNED else e.max(x, e.scalar(0, x))
+    _refuse_partitions(out_sharding)
     return decided(out_sharding, "bincount", lambda: added_at(as_size(length), index, weights))
+
+
+def _refuse_partitions(out_sharding: Any) -> None:
+    """Raises ShardingTypeError where counts are asked for that are partitioned over Explicit axes of a mesh."""
+    if out_sharding is None:
+        return
+    sharding = sharding_of("bincount", out_sharding)
+    if any(name in sharding.mesh.explicit_axes for part in sharding.spec for name in axes_of(part)):
+        raise ShardingTypeError(
+            f"bincount: out_sharding={out_sharding!r}, and counts can only be fully replicated or fully unreduced: "
+            "each device counts elements of all values. Reshard the result: xpr.sharding.reshard(result, P(...))."
+        )
 
 
 def histogram_bin_edges(a: Any, bins: Bins = 10, range: Any = None, weights: Any = None) -> Any:

@@ -8,12 +8,14 @@ from xpr import dtypes
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.core.primitive import Primitive
+from xpr.errors import ShardingTypeError
 from xpr.numpy.axes import no_out
 from xpr.numpy.promotion import as_operand, convert, requested_dtype, truth
 from xpr.numpy.reductions import widened
 from xpr.primitives import elementwise as e
 from xpr.primitives.cumulative import cumprod_p, cumsum_p
 from xpr.primitives.shapes import full, one_axis, reshape
+from xpr.primitives.sharding_rules import RESHARD, parts_of
 from xpr.primitives.slicing import concatenate, select
 
 __all__ = ["cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "nancumprod", "nancumsum"]
@@ -166,6 +168,11 @@ def _cumulative(
     a = as_operand(a)
     aval = aval_of(a)
     if axis is None:
+        if aval.ndim > 1 and any(parts_of(aval)):
+            raise ShardingTypeError(
+                f"{name} of {aval.str_short()}: The input should be fully replicated where no axis is given, since it "
+                f"is flattened first, and goes along the whole. Give an axis. {RESHARD}"
+            )
         a, axis = reshape(a, (aval.size,)), 0
     else:
         axis = one_axis(axis, aval.ndim)

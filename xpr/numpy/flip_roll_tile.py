@@ -32,8 +32,8 @@ from xpr.numpy.reshaping import broadcast_to, moveaxis, ravel
 from xpr.numpy.rounding import clip
 from xpr.numpy.sorting import argsort
 from xpr.numpy.where_select import where
+from xpr.primitives import concatenation, slicing
 from xpr.primitives import elementwise as e
-from xpr.primitives import slicing
 from xpr.primitives.cumulative import cumsum_p
 from xpr.primitives.dimension_values import size_as
 from xpr.primitives.shapes import broadcast_in_dim, expand_dims, full, one_axis, reshape, rev, shape_of, transpose
@@ -264,10 +264,8 @@ def tile(A: Any, reps: Any) -> Any:
     counts = shape_of(reps)
     shape = (1,) * (len(counts) - A.aval.ndim) + A.aval.shape
     counts = (1,) * (len(shape) - len(counts)) + counts
-    interleaved = [m for count, n in zip(counts, shape) for m in (count, n)]
-    positions = [2 * i + 1 for i in range(len(shape) - A.aval.ndim, len(shape))]
-    tiled = broadcast_in_dim(A, interleaved, positions) if any(c != 1 for c in counts) else A
-    return reshape(tiled, tuple([c * n for c, n in zip(counts, shape)]))
+    A = reshape(A, shape)
+    return concatenation.tile(A, counts) if any(c != 1 for c in counts) else A
 
 
 def repeat(

@@ -138,7 +138,7 @@ def _type(var: Var, weak: bool) -> Hashable:
     if isinstance(var, UnitVar):
         return _UNIT
     # Varying, unreduced and reduced axes follow from the operands' types, and are not part of a jaxpr's text.
-    aval = var.aval.with_varying(frozenset()).with_sums(frozenset(), frozenset())
+    aval = var.aval.with_varying(frozenset()).with_sums(frozenset(), frozenset()).on_mesh(None)
     return aval if weak else aval.strip_weak_type()
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.core.avals import aval_of
+from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.interpreter import context
 from xpr.errors import ShardingTypeError
 from xpr.primitives.elementwise import neg
 from xpr.primitives.shapes import (
@@ -20,7 +21,7 @@ from xpr.primitives.shapes import (
     squeeze,
 )
 from xpr.primitives.sharding_constraint import constrain_to, sharded
-from xpr.primitives.sharding_rules import RESHARD, parts_of
+from xpr.primitives.sharding_rules import RESHARD, count, parts_of
 from xpr.primitives.slicing import concatenate, slice_in_dim
 from xpr.primitives.sorting import top_k
 
@@ -40,6 +41,8 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
 
     Raises:
       ValueError: the sizes are not those of parts that make up the axis.
+      ShardingTypeError: the axis is partitioned over Explicit axes of a mesh, and a part can't be split into as many
+        equal shards.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.split(jnp.arange(3), (1, 2))
@@ -53,11 +56,23 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
         raise ValueError(
             f"split: Sum of sizes {sum(sizes)} must be equal to the size of axis {axis} of {aval.str_short()}."
         )
+    shards = _shards(aval, axis)
+    if any(size % shards for size in sizes):
+        raise ShardingTypeError(
+            f"split of {aval.str_short()}: split on sharded dims leaves equal shards, {shards} along axis {axis}, and "
+            f"the sizes are {tuple(sizes)}. {RESHARD}"
+        )
     parts, start = [], 0
     for size in sizes:
         parts.append(slice_in_dim(operand, start, start + size, axis=axis))
         start += size
     return parts
+
+
+def _shards(aval: ShapedArray, axis: int) -> int:
+    """Into how many shards an axis is split over Explicit axes of a mesh; 1 while another operation decides that."""
+    part = parts_of(aval)[axis]
+    return 1 if part is None or context.decides_later else count(aval.explicit.mesh, part)  # type: ignore[union-attr]
 
 
 def stack(operands: Sequence[Any], axis: int = 0) -> Any:
@@ -93,12 +108,20 @@ def unstack(x: Any, axis: int = 0) -> tuple[Any, ...]:
     Returns:
       A tuple of arrays.
 
+    Raises:
+      ShardingTypeError: the axis is partitioned over Explicit axes of a mesh.
+
     >>> from xpr import lax, numpy as jnp
     >>> lax.unstack(jnp.arange(2))
     (Array(0, dtype=int32), Array(1, dtype=int32))
     """
     aval = aval_of(x)
     axis = one_axis(axis, aval.ndim)
+    if _shards(aval, axis) > 1:
+        raise ShardingTypeError(
+            f"unstack of {aval.str_short()}: an unstack operand cannot be sharded on the unstacking axis, which is "
+            f"{axis}. {RESHARD}"
+        )
     return tuple(squeeze(slice_in_dim(x, i, i + 1, axis=axis), (axis,)) for i in range(aval.shape[axis]))
 
 
@@ -114,6 +137,7 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
 
     Raises:
       TypeError: there is not a count for each axis.
+      ShardingTypeError: an axis that is repeated is partitioned over Explicit axes of a mesh.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.tile(jnp.arange(2), (2,))
@@ -122,6 +146,12 @@ def tile(operand: Any, reps: Sequence[int]) -> Any:
     shape = aval_of(operand).shape
     if len(reps) != len(shape) or min(reps, default=0) < 0:
         raise TypeError(f"tile: {aval_of(operand).str_short()} needs a count for each axis, not {tuple(reps)}.")
+    for axis, times in enumerate(reps):
+        if times != 1 and _shards(aval_of(operand), axis) > 1:
+            raise ShardingTypeError(
+                f"tile of {aval_of(operand).str_short()}: axis {axis} cannot be sharded where its tiling is "
+                f"non-trivial, {times} times. {RESHARD}"
+            )
     interleaved = [n for pair in zip(reps, shape) for n in pair]
     repeated = broadcast_in_dim(operand, interleaved, range(1, len(interleaved), 2))
     return reshape(repeated, [n * r for n, r in zip(shape, reps)])

@@ -33,7 +33,13 @@ from xpr.dtypes import (
 from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, mapped_to, reduce_sum, reshape
 from xpr.primitives.sharding_constraint import constrain_to
-from xpr.primitives.sharding_rules import elementwise_sharding, sums_alike, sums_of_first, sums_of_one
+from xpr.primitives.sharding_rules import (
+    joined,
+    reduced_alike,
+    sums_alike,
+    sums_of_first,
+    sums_of_one,
+)
 
 __all__ = ["add_any_p", "mul_p"]
 
@@ -249,7 +255,10 @@ def elementwise(
             fusion=fusion,
             flops=per_result,
             physical=physical,
-            sharding=elementwise_sharding,
+            sharding=lambda avals, outs, **_: [
+                joined(avals, outs[0].ndim, f"{name} got incompatible shardings for broadcasting: axis")
+            ],
+            ambiguous=reduced_alike if gives is None else None,  # else its results have no cotangents
             sums=sums,
         )
     )

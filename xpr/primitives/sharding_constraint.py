@@ -167,11 +167,16 @@ def sharded(x: Any, out_sharding: Any, function: str) -> Any:
 
     Raises:
       TypeError: it is no `NamedSharding`, nor a spec inside of `set_mesh(mesh)`.
-      ValueError: an axis can't be split into equal shards.
+      ValueError: an axis can't be split into equal shards, or it names another memory than the device's.
     """
     if out_sharding is None:
         return x
     aval, sharding = aval_of(x), sharding_of(function, out_sharding)
+    if sharding.memory_kind not in (None, "device"):
+        raise ValueError(
+            f"{function}: out_sharding={sharding}, and a sharding with memory_kind is not allowed there: the result is "
+            "computed on the device. Move it afterwards: xpr.device_put(result, sharding)."
+        )
     parts = list(sharding.spec)
     while len(parts) > aval.ndim and parts[-1] is None:
         parts.pop()

@@ -12,11 +12,14 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xpr import dtypes
 from xpr.core.avals import ShapedArray
 from xpr.core.explicit import Parts
 from xpr.core.meshes import AbstractMesh
 from xpr.core.specs import axes_of, normalized
 from xpr.errors import ShardingTypeError
+
+Axes = frozenset[Any]
 
 RESHARD = "Reshard an operand first: xpr.sharding.reshard(x, P(...))."
 OUT_SHARDING = "Say how the result is to be partitioned: out_sharding=P(...)."
@@ -64,6 +67,49 @@ def elementwise_sharding(avals: Sequence[ShapedArray], outs: Sequence[ShapedArra
     """Each axis is partitioned as in the operands."""
     parts = joined(avals, outs[0].ndim)
     return [parts] * len(outs)
+
+
+def reduced_alike(avals: Sequence[ShapedArray], **_: Any) -> str:
+    """Why operands are refused of which one is reduced or unreduced over an axis, and another replicated.
+
+    The cotangent of the other one would be a sum over this axis, which nobody asked for. Scalars are exempt, and so are
+    booleans and unsigned integers, which are computed with by bits. The text is empty where none is refused.
+    """
+    named = [a.explicit for a in avals if a.explicit is not None]
+    reduced = frozenset().union(*[e.reduced for e in named])
+    summed = reduced.union(*[e.unreduced for e in named])
+    if not summed:
+        return ""
+    for aval in avals:
+        counts = aval.ndim and aval.dtype not in _OF_BITS
+        missing = summed.difference(_named(aval)) if counts else ()
+        if missing:
+            return (
+                f"Inputs cannot be replicated on {', '.join(sorted(map(repr, missing)))} where, on the same axes, "
+                f"another input is {'reduced' if reduced else 'unreduced'}: the cotangent of {aval.str_short()} would "
+                "be a sum over devices that nobody asks for. Make it reduced, too: xpr.sharding.reshard(x, P(..., "
+                "reduced=...))."
+            )
+    return ""
+
+
+_OF_BITS = dtypes.UNSIGNED | {dtypes.bool_}
+
+
+def _named(aval: ShapedArray) -> Axes:
+    """The Explicit axes over which a type is not replicated, and the manual ones over which it varies."""
+    explicit = aval.explicit
+    if explicit is None:
+        return aval.varying
+    names = [name for part in parts_of(aval) for name in axes_of(part)]
+    return aval.varying.union(names, explicit.unreduced, explicit.reduced)
+
+
+def partitioned_alike(avals: Sequence[ShapedArray], **_: Any) -> str:
+    """Why operands are refused of which two are partitioned differently; "" if none are. Replicated ones follow."""
+    if len({a.explicit for a in avals if a.explicit is not None}) == 1:
+        return ""
+    return f"All operands should have the same sharding, or be replicated. {RESHARD}"
 
 
 def unchanged(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], **_: Any) -> list[Parts]:
@@ -126,8 +172,6 @@ def batched_sharding(core_ndim: int) -> Callable[..., list[Parts]]:
 
 
 # -- Unreduced operands: `sums` returns the axes over which results are unreduced, from those of the operands
-
-Axes = frozenset[Any]
 
 
 def sums_alike(every: Sequence[Axes], *_: Any, **__: Any) -> Axes:

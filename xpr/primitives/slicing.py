@@ -31,9 +31,9 @@ from xpr.primitives.shapes import (
 )
 from xpr.primitives.sharding_constraint import sharded
 from xpr.primitives.sharding_rules import (
-    elementwise_sharding,
     joined,
     mesh_of_types,
+    partitioned_alike,
     refuse_unreduced,
     resized,
     sums_alike,
@@ -132,6 +132,10 @@ def _select_batch(size: int, values: Sequence[Any], dims: Sequence[int | None]) 
     return [select_n_p.bind(which, *rows)], [0]
 
 
+def _select_sharding(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray]) -> list[Any]:
+    return [joined(avals, outs[0].ndim, "select cases must have the same shardings, and axis")]
+
+
 select_n_p = register(
     Primitive(
         "select_n",
@@ -144,7 +148,7 @@ select_n_p = register(
         transpose=_select_transpose,
         batch=_select_batch,
         exact=True,
-        sharding=elementwise_sharding,
+        sharding=_select_sharding,
         sums=sums_of_cases,
         flops=per_result,
     )
@@ -497,6 +501,7 @@ concatenate_p = register(
         batch=_concatenate_batch,
         exact=True,
         sharding=_concatenate_sharding,
+        ambiguous=partitioned_alike,
         sums=sums_alike,
     )
 )

@@ -87,7 +87,7 @@ class ManualMesh:
         if unreduced_in(spec) or reduced_in(spec):
             parts = PartitionSpec(*parts, unreduced=unreduced_in(spec), reduced=reduced_in(spec))
         whole = whole.with_explicit(explicit_sharding(self.mesh.abstract_mesh, parts, aval.ndim))
-        return whole.with_varying(aval.varying - set(self.axes))
+        return whole.with_varying(aval.varying - set(self.axes)).on_mesh(self.mesh.if_auto)
 
     def replicated_axes(self, spec: Spec) -> tuple[Any, ...]:
         """The manual axes over which a value is replicated, and so are its cotangents."""

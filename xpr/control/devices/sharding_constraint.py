@@ -15,7 +15,7 @@ from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.specs import axes_of, normalized
-from xpr.primitives.sharding_constraint import constrain, refuse_manual, sharding_of
+from xpr.primitives.sharding_constraint import constrain, refuse_manual, reshard_p, sharding_of
 from xpr.primitives.sharding_rules import parts_of
 
 __all__ = ["with_sharding_constraint"]
@@ -44,10 +44,13 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     >>> xpr.jit(lambda x: xpr.lax.with_sharding_constraint(2 * x, rows))(jnp.arange(4))
     Array([0, 2, 4, 6], dtype=int32)
     """
-    return _constrained(x, shardings, _beside_types)
+    return _constrained(x, shardings, _beside_types, constrain)
 
 
-def _constrained(x: Any, shardings: Any, of_aval: Callable[[NamedSharding, ShapedArray], NamedSharding]) -> Any:
+def _constrained(
+    x: Any, shardings: Any, of_aval: Callable[[NamedSharding, ShapedArray], NamedSharding],
+    bind: Callable[[Any, NamedSharding], Any],
+) -> Any:  # fmt: skip
     paths, structure = tree.flatten_with_path(x)
     requested = flatten_shardings("with_sharding_constraint", shardings, structure)
     outs = []
@@ -58,7 +61,7 @@ def _constrained(x: Any, shardings: Any, of_aval: Callable[[NamedSharding, Shape
                 refuse_manual(sharding)
                 sharding = _even(sharding, leaf.aval.shape)
             sharding.check(np.shape(leaf), "with_sharding_constraint", f"x{tree.keystr(path)}")
-            leaf = constrain(leaf, sharding)
+            leaf = bind(leaf, sharding)
         outs.append(leaf)
     return tree.unflatten(structure, outs)
 
@@ -119,7 +122,8 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
 
     Args:
       xs: a pytree of arrays.
-      out_shardings: what `with_sharding_constraint` takes.
+      out_shardings: what `with_sharding_constraint` takes. One over Auto axes that names none leaves an array that was
+        partitioned over Explicit axes to the compiler.
 
     Returns:
       A pytree like `xs`.
@@ -134,7 +138,14 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     ...     xpr.typeof(xpr.reshard(jnp.arange(4), P("x")))
     ShapedArray(int32[4@x])
     """
-    return _constrained(xs, out_shardings, lambda sharding, aval: sharding)
+    return _constrained(xs, out_shardings, lambda sharding, aval: sharding, _resharded)
+
+
+def _resharded(x: Any, sharding: NamedSharding) -> Any:
+    """The array with another sharding: any, where it leaves Explicit axes for Auto ones of which none is named."""
+    if sharding.mesh.is_auto and aval_of(x).explicit is not None and not any(map(axes_of, sharding.spec)):
+        return reshard_p.bind(x, sharding=sharding)
+    return constrain(x, sharding)
 
 
 def without_layouts(shardings: Any) -> Any:

@@ -282,7 +282,7 @@ def check_carry_types(
         raise CarryMismatch(
             "\n".join(
                 [
-                    f"{what}: the body must give the carry with the types it takes.",
+                    f"{what}: the carry input and carry output must have equal types, and differ.",
                     *lines,
                     where_defined("the body", fun),
                     f"  {how} inside the body, or change the initial carry.",

@@ -1,0 +1,76 @@
+"""Committed arrays: those that were put on devices, where they are computed with. Operands on others are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from xpr.backend import devices
+from xpr.backend.array import Array
+from xpr.backend.sharding import NamedSharding
+from xpr.config import settings
+
+
+def device_of(
+    args: Sequence[Any],
+    what: Callable[[], str] | str = "an operation",
+    names: Callable[[], Sequence[str]] | None = None,
+) -> Any:
+    """The device that committed operands are on, a sharding if there are several, else the default.
+
+    Inside of `set_mesh` the default is a sharding over the mesh. A message calls the operands by their names, and says
+    of what they are operands.
+
+    Raises:
+      ValueError: operands are committed to different devices.
+    """
+    device = None
+    for x in args:
+        if type(x) is Array and x._device is not None and x._device is not device:
+            if device is not None and type(device) is type(x._device) is NamedSharding:
+                if device.devices == x._device.devices:
+                    continue
+            if device is not None:
+                raise ValueError(different_devices(what() if callable(what) else what, args, names and names()))
+            device = x._device
+    if device is None:
+        mesh = settings.program_mesh
+        return devices.default_device() if mesh is None else NamedSharding(mesh)
+    return device
+
+
+def different_devices(what: str, args: Sequence[Any], names: Sequence[str] | None = None, also: str = "") -> str:
+    """The error message about operands that are committed to different devices, or to others than `also` says."""
+    shown = names or [str(i) for i in range(len(args))]
+    committed = [(name, x) for name, x in zip(shown, args) if type(x) is Array and x._device is not None]
+    first_on: dict[Any, tuple[str, Array]] = {}
+    for name, x in committed:
+        first_on.setdefault(devices_of(x), (name, x))
+    ordered = list(first_on.values())[: 1 if also else 2]
+    found = [f"argument {name} of {what} with shape {_described(x)} and on device ids {_ids(x)}" for name, x in ordered]
+    same = len({frozenset(devices_of(x)) for _, x in ordered}) < len(ordered)
+    return (
+        "Received incompatible devices for jitted computation. Got "
+        f"{', and '.join([*found, *[also] * bool(also)])}{', the same ones in another order' * same}.\n"
+        + "\n".join(f"  {name}   {_described(x)}   on {_devices_text(x)}" for name, x in committed[:16])
+        + "\nArrays that were put on devices are not moved where they are computed with. Put them on the same ones: "
+        "xpr.device_put(x, device), or xpr.device_put(x, NamedSharding(mesh, spec))."
+    )
+
+
+def devices_of(x: Array) -> tuple[Any, ...]:
+    """The devices that a committed array is on."""
+    return x._device.devices if type(x._device) is NamedSharding else (x._device,)
+
+
+def _described(x: Array) -> str:
+    return f"{x.aval.dtype.name}[{','.join(map(str, x.aval.shape))}]"
+
+
+def _ids(x: Array) -> list[int]:
+    return [device.id for device in devices_of(x)]
+
+
+def _devices_text(x: Array) -> str:
+    sharding = x._device
+    return f"{sharding.mesh.text}, {sharding.spec!r}" if type(sharding) is NamedSharding else str(sharding)
