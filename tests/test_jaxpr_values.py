@@ -48,8 +48,8 @@ def test_saved_copied_and_hashed(row):
 def _types(closed):
     jaxpr = closed.jaxpr
     variables = [*jaxpr.constvars, *jaxpr.invars, *(v for eqn in jaxpr.eqns for v in eqn.outvars)]
-    # axes over which values vary are found anew where a program runs inside of a shard_map
-    return [v.aval.with_varying(frozenset()) for v in variables], [type(v) for v in variables]
+    # axes over which values vary, and meshes of Auto axes, are found anew where a program runs
+    return [v.aval.with_varying(frozenset()).on_mesh(None) for v in variables], [type(v) for v in variables]
 
 
 # -- Equality

@@ -100,7 +100,7 @@ def test_texts():
         (lambda: Mesh(xpr.devices()[:1], ("x", "y")), ValueError, "needs as many axis names as the ndim"),
         (lambda: Mesh(xpr.devices()[:1] * 2, "x"), ValueError, "a device occurs twice"),
         (lambda: Mesh([xpr.devices()[:1]], ("x", "x")), ValueError, "an axis name occurs twice"),
-        (lambda: NamedSharding(line(), P("y")), ValueError, "names 'y', and the axes of the mesh"),
+        (lambda: NamedSharding(line(), P("y")), ValueError, "is not found in mesh"),
         (lambda: NamedSharding(line(), "x"), TypeError, "is no PartitionSpec"),
         (lambda: NamedSharding(3, P()), TypeError, "3 is no Mesh"),
         (lambda: xpr.jit(jnp.sin, in_shardings=P("x"))(1.0), TypeError, "write NamedSharding(mesh, spec)"),
@@ -270,5 +270,5 @@ def test_shardings_over_axes_alone_are_on_the_devices_of_the_current_mesh():
         assert doubled(np.arange(4.0)).sharding == NamedSharding(line(), P("x"))
         given = NamedSharding(xpr.sharding.get_abstract_mesh(), P("x"))
         assert xpr.jit(lambda x: 2 * x, in_shardings=given)(jnp.arange(4.0)).tolist() == [0, 2, 4, 6]
-    with pytest.raises(xpr.errors.DeviceNotFound, match="can't run on AbstractMesh"):
+    with pytest.raises(xpr.errors.DeviceNotFound, match=r"AbstractMesh\('x': 1\), which has no devices"):
         doubled(np.arange(4.0))

@@ -188,9 +188,11 @@ def test_carries_that_differ_are_named():
     assert lines[1] == "  carry['h']   in f32[8]   out f32[8,1]"
     assert lines[2] == "  carry['n']   in i32[]    out f32[]"
     assert lines[3].startswith("  the body is body at test_while_loop.py:") and "change the initial carry" in lines[4]
-    with pytest.raises(CarryMismatch, match="fori_loop: the body must give .*\n  carry   in i32"):
+    with pytest.raises(CarryMismatch, match="fori_loop: the carry input and carry output must .*\n  carry   in i32"):
         lax.fori_loop(0, 3, lambda i, c: c * 1.5, np.int32(0))
-    with pytest.raises(CarryMismatch, match=r"fori_loop: the body must give .*\n  carry\[1\]   in i32"):
+    with pytest.raises(
+        CarryMismatch, match=r"fori_loop: the carry input and carry output must .*\n  carry\[1\]   in i32"
+    ):
         xpr.jit(lambda n: lax.fori_loop(0, n, lambda i, c: (c[0], c[1] * 1.5), (1, np.int32(0))))(3)
     with pytest.raises(CarryMismatch, match="structure"):
         lax.while_loop(lambda c: c < 3, lambda c: (c, 1), 0)

@@ -53,7 +53,7 @@ _UFUNCS = (
 
 REASONS: dict[str, tuple[str, ...]] = {
     "Of Pallas what is about the hardware, or its compilers: kernels run through XLA, without Mosaic and Triton.": (
-        "jax.experimental.mosaic",
+        "jax.experimental*.mosaic*",
         "jax.extend.pallas",
         *(
             f"jax.experimental.pallas.{name}"
@@ -68,7 +68,6 @@ REASONS: dict[str, tuple[str, ...]] = {
                 "get_global",
                 "kernel",
                 "lower_as_mlir",
-                "mosaic_gpu",
                 "ops*",
                 "pallas_export_experimental",
                 "select_ref",

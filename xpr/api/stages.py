@@ -268,7 +268,7 @@ class Lowered(Stage):
             raise DeviceNotFound(
                 f"compile: device_assignment cannot be `None` during compilation, as {self.interface.name} was "
                 f"lowered for {self._layout.mesh!r}, which has no devices. Pass {self._layout.mesh.size} of them, in "
-                "their order along its axes; or lower it for a Mesh."
+                "their order along its axes; or lower or call it for a Mesh, as inside of xpr.set_mesh(mesh)."
             )
         device = self._compiled_on(device_assignment)
         name, consts, refs = self.interface.name, self.traced.program.consts, self.traced.refs

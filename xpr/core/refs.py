@@ -58,6 +58,7 @@ class AbstractRef:
     explicit = property(lambda self: self.inner_aval.explicit)
     varying = property(lambda self: self.inner_aval.varying)
     sums = property(lambda self: self.inner_aval.sums)
+    mesh = property(lambda self: self.inner_aval.mesh)
     dual = property(lambda self: AbstractRef(self.inner_aval.dual, None, self.kind))
     plain = property(lambda self: AbstractRef(self.inner_aval.plain, None, self.kind))
 
@@ -87,6 +88,10 @@ class AbstractRef:
     def with_sums(self, unreduced: frozenset[Any], reduced: frozenset[Any]) -> AbstractRef:
         """The type of a ref of arrays that are unreduced and reduced over these manual axes."""
         return AbstractRef(self.inner_aval.with_sums(unreduced, reduced), None, self.kind)
+
+    def on_mesh(self, mesh: Any) -> AbstractRef:
+        """The type of a ref of arrays on this mesh, of which all axes are Auto."""
+        return AbstractRef(self.inner_aval.on_mesh(mesh), None, self.kind)
 
     def in_memory(self, space: Any) -> AbstractRef:
         """The type of a ref of arrays in that memory."""

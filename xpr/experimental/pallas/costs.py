@@ -9,13 +9,16 @@ from xpr import tree
 from xpr.api.staging import shaped, trace_function
 from xpr.experimental.pallas.specs import CostEstimate
 from xpr.jaxpr.costs import Cost
+from xpr.primitives import elementwise as e
+from xpr.primitives import special
 
 __all__ = ["estimate_cost"]
 
-_TRANSCENDENTAL = frozenset(
-    "acos acosh asin asinh atan atan2 atanh cbrt cos cosh erf erf_inv erfc exp exp2 expm1 log log1p logistic pow rsqrt "
-    "sin sinh sqrt tan tanh".split()
-)
+_TRANSCENDENTAL = frozenset({
+    e.acos_p, e.acosh_p, e.asin_p, e.asinh_p, e.atan_p, e.atan2_p, e.atanh_p, e.cbrt_p, e.cos_p, e.cosh_p, e.exp_p,
+    e.exp2_p, e.expm1_p, e.log_p, e.log1p_p, e.logistic_p, e.pow_p, e.rsqrt_p, e.sin_p, e.sinh_p, e.sqrt_p, e.tan_p,
+    e.tanh_p, special.erf_p, special.erf_inv_p, special.erfc_p,
+})  # fmt: skip
 
 
 def estimate_cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostEstimate:
@@ -38,7 +41,7 @@ def estimate_cost(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> CostEst
     closed, _ = trace_function(fun, args, kwargs, "staged by estimate_cost")
     equations = Cost(closed.jaxpr, "").by_equation
     total = sum(each.flops for each in equations)
-    transcendental = sum(each.flops for each in equations if each.equation.primitive.name in _TRANSCENDENTAL)
+    transcendental = sum(each.flops for each in equations if each.equation.primitive in _TRANSCENDENTAL)
     avals = [*map(shaped, tree.leaves((args, kwargs))), *closed.out_avals]
     moved = sum(aval.size * aval.dtype.itemsize for aval in avals)
     return CostEstimate(total - transcendental, transcendental, moved)
