@@ -38,7 +38,7 @@ from xpr.backend.mlir_bindings import parse
 from xpr.backend.portable import refined
 from xpr.backend.sharding import Mesh, NamedSharding, as_type_says, sharding_from_proto
 from xpr.backend.shards import PartitionedExecutable
-from xpr.backend.stablehlo import POLYMORPHIC, Codegen
+from xpr.backend.stablehlo import POLYMORPHIC, Codegen, Module
 from xpr.backend.waiting import watched
 from xpr.config import settings
 from xpr.core import events
@@ -209,28 +209,23 @@ def _compiled_once(text: str, device: Device, options: Any, stubs: Sequence[Any]
 
 @_recorded
 def compile_partitioned(
+    module: Module,
     text: str,
     out_avals: Sequence[ShapedArray],
-    mesh: Mesh,
     in_shardings: Sequence[NamedSharding | None],
     out_shardings: Sequence[NamedSharding | None],
     in_ranks: Sequence[int],
     *,
     name: str = "program",
     options: dict[str, Any] | None = None,
-    codegen: Codegen = _USUAL,
-    callbacks: Sequence[Callback] = (),
-    kept: Sequence[Any] = (),
 ) -> PartitionedExecutable:
-    """Compiles a module for the devices of a mesh; where a sharding is None the compiler chooses one.
-
-    `kept` is what the compiler calls while it partitions the program, by names in the text: it stays alive as long as
-    the program may be compiled again.
+    """Compiles a module, with its text, for the devices of its mesh; where a sharding is None the compiler chooses one.
 
     Raises:
       ValueError: XLA has no such option, or not with such a value.
     """
-    text = _linked(text)
+    mesh: Any = module.mesh
+    text, codegen, callbacks = _linked(text), module.codegen, module.callbacks
 
     def compile_for(target: Mesh, called: Sequence[Any] = ()) -> Any:
         all_options = {**(NO_TIMEOUT if called else {}), **(options or {})}
@@ -245,7 +240,7 @@ def compile_partitioned(
             _raise_if_option(error)
             raise
 
-    copies = Copies(compile_for, mesh, callbacks, kept) if callbacks else None
+    copies = Copies(compile_for, mesh, callbacks, module.kept) if callbacks else None
     raw = copies.current().raw if copies else compile_for(mesh)
     chosen_in = _chosen(in_shardings, in_ranks, mesh, raw.get_parameter_shardings)
     out_ranks = [aval.ndim for aval in out_avals]

@@ -178,8 +178,8 @@ def compile_module(
     if isinstance(mesh, MeshOfProcesses):
         in_shardings, out_shardings = on_each_process(mesh, in_shardings), on_each_process(mesh, out_shardings)
     program = compiler.compile_partitioned(
-        text, jaxpr.out_avals, mesh, in_shardings, out_shardings, [aval.ndim for aval in in_avals], name=name,
-        options=options, codegen=module.codegen, callbacks=module.callbacks, kept=module.kept,
+        module, text, jaxpr.out_avals, in_shardings, out_shardings, [aval.ndim for aval in in_avals], name=name,
+        options=options,
     )  # fmt: skip
     if isinstance(mesh, MeshOfProcesses):
         program = ProgramOfEachProcess(program, in_avals, mesh)
