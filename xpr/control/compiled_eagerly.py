@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Sequence
 from enum import Enum
+from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -34,7 +35,6 @@ _FLOATS = frozenset({float, complex, *[kind for kind in np.sctypeDict.values() i
 _NO_NUMBERS = "OSUMm"  # kinds of NumPy's dtypes
 _INT32 = range(-(2**31), 2**31)
 _STATIC = bool, int, float, complex, str, type, Enum, np.generic, np.dtype, type(None)
-_OPERAND = object()  # stands in a key for an argument that is an operand
 
 
 class _Program(NamedTuple):
@@ -62,35 +62,37 @@ class _Programs:
 
     def run(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The results of a call; NotImplemented where there is no program for it."""
-        arguments: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}  # by position or name
-        is_committed = has_integers = False
-        for x in arguments.values():
+        is_committed = False
+        operands: list[int | str] = []  # by position or name
+        where: Any
+        aval: ShapedArray | None
+        values, avals = [], []
+        key: list[Any] = [settings.trace_key, context.decides_later, *kwargs]
+        for where, x in chain(enumerate(args), kwargs.items()):
             if type(x) is Array:
                 aval = x.aval
                 if type(x._device) is NamedSharding or type(aval.dtype) is KeyType or aval is not aval.plain:
                     return NotImplemented
                 is_committed = is_committed or x._device is not None
-                has_integers = has_integers or aval.dtype not in dtypes.INEXACT
-        operands: dict[Any, Any] = {}
-        avals, key = [], [settings.trace_key, context.decides_later, *kwargs]
-        for where, x in arguments.items():
-            operand_aval = x.aval if type(x) is Array else self.operand_type(where, x, has_integers)
-            if operand_aval is not None:
-                operands[where] = x
-                avals.append(operand_aval)
-                key.append(_OPERAND)
+            else:
+                aval = self.operand_type(where, x, args, kwargs)
+            if aval is not None:
+                operands.append(where)
+                values.append(x)
+                avals.append(aval)
+                key.append(aval)
             elif _is_static(x):
                 key.append(cache_key(x))
             else:
                 return NotImplemented
-        key += avals
         try:
             program = self.programs[tuple(key)]
         except KeyError:
-            program = self.programs[tuple(key)] = self.traced(arguments, list(operands), avals)
+            arguments: Any = {**dict(enumerate(args)), **kwargs}
+            program = self.programs[tuple(key)] = self.traced(arguments, operands, avals)
         if program is None:
             return NotImplemented
-        values, outs = list(operands.values()), None
+        outs = None
         if program.on_host is not None and not is_committed:
             host = host_values(values, avals)
             outs = None if host is None else program.on_host.run(host)
@@ -98,7 +100,7 @@ class _Programs:
             outs = run_jaxpr(program.jaxpr, [*program.consts, *values], self.fun.__name__)
         return outs[0] if program.unflatten is None else program.unflatten(outs)
 
-    def operand_type(self, where: int | str, x: Any, has_integers: bool) -> ShapedArray | None:
+    def operand_type(self, where: int | str, x: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> ShapedArray | None:
         """The type of an operand that is no `Array`; None for an argument that is none.
 
         Beside arrays of integers a Python integer is static: it may not fit, which only its value tells.
@@ -106,7 +108,7 @@ class _Programs:
         kind = type(x)
         if kind is np.ndarray:
             return None if x.dtype.kind in _NO_NUMBERS else aval_of(x)
-        is_number = kind in _FLOATS or (kind is int and not has_integers and x in _INT32)
+        is_number = kind in _FLOATS or (kind is int and x in _INT32 and not _has_integers(args, kwargs))
         return aval_of(x) if is_number and where not in self.static else None
 
     def traced(
@@ -133,6 +135,11 @@ class _Programs:
 
 
 _LEAF = tree.structure(0)
+
+
+def _has_integers(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+    """Whether an argument is an array that is not of floats or complex numbers."""
+    return any(type(x) is Array and x.aval.dtype not in dtypes.INEXACT for x in (*args, *kwargs.values()))
 
 
 def _is_static(x: Any) -> bool:
