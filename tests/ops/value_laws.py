@@ -17,7 +17,7 @@ from xpr.backend.array import Array
 from xpr.config import enable_x64
 from xpr.core.avals import aval_of
 from xpr.core.primitive import cache_key
-from xpr.primitives.sharding_rules import elementwise_sharding
+from xpr.primitives.sharding_rules import ElementwiseSharding
 
 
 def value(case: Case) -> None:
@@ -76,7 +76,7 @@ def _applied_at_once(cases: Iterable[Case]) -> list[list[Case]]:
     groups: dict[Any, list[Case]] = {}
     for case in cases:
         key: Any = case
-        if case.primitive.sharding is elementwise_sharding and not case.row.along and not case.row.keys:
+        if isinstance(case.primitive.sharding, ElementwiseSharding) and not case.row.along and not case.row.keys:
             key = cache_key(tuple(sorted(case.params.items()))), *[x.dtype for x in case.operands]
         groups.setdefault(key, []).append(case)
     return list(groups.values())

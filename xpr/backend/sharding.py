@@ -227,8 +227,7 @@ class NamedSharding(Sharding):
         if not isinstance(mesh, AbstractMesh):
             raise TypeError(f"NamedSharding: {mesh!r} is no Mesh.")
         if not isinstance(spec, PartitionSpec):
-            unexpected = "Unexpected None: " if spec is None else ""
-            raise TypeError(f"NamedSharding: {unexpected}{spec!r} is no PartitionSpec; write PartitionSpec('x', None).")
+            raise TypeError(f"NamedSharding: {spec!r} is no PartitionSpec; write PartitionSpec('x', None).")
         check_spec(mesh, spec)
         self.mesh: Any = mesh  # nearly always a Mesh
         self.spec = spec

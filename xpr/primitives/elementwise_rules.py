@@ -34,7 +34,7 @@ from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, mapped_to, reduce_sum, reshape
 from xpr.primitives.sharding_constraint import constrain_to
 from xpr.primitives.sharding_rules import (
-    joined,
+    ElementwiseSharding,
     reduced_alike,
     sums_alike,
     sums_of_first,
@@ -255,9 +255,7 @@ def elementwise(
             fusion=fusion,
             flops=per_result,
             physical=physical,
-            sharding=lambda avals, outs, **_: [
-                joined(avals, outs[0].ndim, f"{name} got incompatible shardings for broadcasting: axis")
-            ],
+            sharding=ElementwiseSharding(f"{name} got incompatible shardings for broadcasting: axis"),
             ambiguous=reduced_alike if gives is None else None,  # else its results have no cotangents
             sums=sums,
         )

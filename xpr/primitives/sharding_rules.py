@@ -55,18 +55,31 @@ def common(parts: Sequence[Any], what: str, way_out: str = RESHARD) -> Any:
     return found
 
 
-def joined(avals: Sequence[ShapedArray], ndim: int, named: str = "axis") -> Parts:
+def joined(avals: Sequence[ShapedArray], ndim: int, clash: str = "axis") -> Parts:
     """The parts of operands of which axis i is that of the result; scalars aside."""
     every = [parts_of(a) for a in avals if a.ndim]
     return tuple([
-        common([parts[i] for parts in every if i < len(parts)], f"{named} {i} of the operands") for i in range(ndim)
+        common([parts[i] for parts in every if i < len(parts)], f"{clash} {i} of the operands") for i in range(ndim)
     ])  # fmt: skip
 
 
-def elementwise_sharding(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], **_: Any) -> list[Parts]:
-    """Each axis is partitioned as in the operands."""
-    parts = joined(avals, outs[0].ndim)
-    return [parts] * len(outs)
+class ElementwiseSharding:
+    """The rule of elementwise operations: each axis is partitioned as in the operands.
+
+    Args:
+      clash: how the message about an axis begins that two operands partition differently, up to its number.
+    """
+
+    __slots__ = ("_clash",)
+
+    def __init__(self, clash: str = "axis"):
+        self._clash = clash
+
+    def __call__(self, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], **_: Any) -> list[Parts]:
+        return [joined(avals, outs[0].ndim, self._clash)] * len(outs)
+
+
+elementwise_sharding = ElementwiseSharding()
 
 
 def reduced_alike(avals: Sequence[ShapedArray], **_: Any) -> str:

@@ -31,6 +31,7 @@ from xpr.primitives.shapes import (
 )
 from xpr.primitives.sharding_constraint import sharded
 from xpr.primitives.sharding_rules import (
+    ElementwiseSharding,
     joined,
     mesh_of_types,
     partitioned_alike,
@@ -132,10 +133,6 @@ def _select_batch(size: int, values: Sequence[Any], dims: Sequence[int | None]) 
     return [select_n_p.bind(which, *rows)], [0]
 
 
-def _select_sharding(avals: Sequence[ShapedArray], outs: Sequence[ShapedArray]) -> list[Any]:
-    return [joined(avals, outs[0].ndim, "select cases must have the same shardings, and axis")]
-
-
 select_n_p = register(
     Primitive(
         "select_n",
@@ -148,7 +145,7 @@ select_n_p = register(
         transpose=_select_transpose,
         batch=_select_batch,
         exact=True,
-        sharding=_select_sharding,
+        sharding=ElementwiseSharding("select cases must have the same shardings, and axis"),
         sums=sums_of_cases,
         flops=per_result,
     )
