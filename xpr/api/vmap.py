@@ -236,15 +236,14 @@ def explicit_rows(
     Raises:
       ValueError: those of two arguments are partitioned differently.
     """
-    mapped = {i: aval_of(x) for i, (x, d) in enumerate(zip(leaves, dims)) if d is not None}
-    mesh = next((aval.explicit.mesh for aval in mapped.values() if aval.explicit is not None), None)
+    mapped = {i: (aval_of(x), d) for i, (x, d) in enumerate(zip(leaves, dims)) if d is not None}
+    mesh = next((aval.explicit.mesh for aval, _ in mapped.values() if aval.explicit is not None), None)
     if mesh is None:
         return None
-    parts = {i: parts_of(aval)[dims[i]] for i, aval in mapped.items()}  # type: ignore[index]  # they are mapped
-    found = set(parts.values())
+    found = {parts_of(aval)[d] for aval, d in mapped.values()}
     if len(found) > 1:
         names = argument_names(fun, tuple(args), kwargs)
-        lines = [f"  {names[i]}   {aval_of(leaves[i]).str_short()}   mapped over axis {dims[i]}" for i in parts]
+        lines = [f"  {names[i]}   {aval.str_short()}   mapped over axis {d}" for i, (aval, d) in mapped.items()]
         raise ValueError(
             f"{what}: the mapped axes of the arguments of {describe_function(fun)} are partitioned differently over "
             "the mesh, and can be partitioned over the same axes only:\n"
