@@ -11,6 +11,7 @@ from xpr import nn, ops, scipy
 from xpr.control.compiled import traced_functions
 from xpr.control.compiled_eagerly import compiled_eagerly
 
+on_cpu = pytest.mark.skipif(xpr.default_backend() != "cpu", reason="NumPy runs nothing for another platform")
 x = jnp.asarray(np.random.default_rng(0).normal(size=12).astype(np.float32))
 m, n, ten = x.reshape(3, 4), jnp.arange(12), jnp.arange(10.0)
 half, small = x.astype(jnp.bfloat16), jnp.arange(12, dtype=jnp.int8)
@@ -101,6 +102,7 @@ def _programs(fun):
     return next(each.programs for each in traced_functions if each.fun is inspect.unwrap(fun))
 
 
+@on_cpu
 def test_small_exact_functions_run_in_numpy_and_others_are_compiled():
     xpr.clear_caches()
     assert not _programs(jnp.diff)
@@ -188,6 +190,7 @@ def test_small_operands_broadcast_in_the_program_of_the_operation():
     assert names == ["broadcast_in_dim", "add"]
 
 
+@on_cpu
 def test_reshaped_arrays_share_memory():
     """Donated ones too: what is donated while another array has its memory is copied."""
     values = np.random.default_rng(0).normal(size=40_000).astype(np.float32)

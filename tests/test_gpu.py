@@ -339,6 +339,129 @@ class TestMemorySpaces:
 
         close(xpr.jit(there_and_back)(jnp.arange(8.0)), 2 * np.arange(8.0) + 1)
 
+    def test_arguments_and_results_are_where_their_types_say(self, gpu):
+        """An array in the host's memory takes none of the device's, nor do programs that return it."""
+        size = 64 << 20
+
+        def in_use():
+            return gpu.memory_stats()["bytes_in_use"]
+
+        x = floats(size // 4)
+        before = in_use()
+        host = xpr.device_put(x, SingleDeviceSharding(gpu, memory_kind="pinned_host"))
+        host.unsafe_buffer_pointer()  # it is put there when it is first needed
+        assert in_use() - before < size
+        device = xpr.device_put(host, Space.Device)
+        device.unsafe_buffer_pointer()
+        assert in_use() - before >= size
+        back = xpr.device_put(device, Space.Host).block_until_ready()
+        doubled = xpr.jit(lambda x: xpr.device_put(2 * x, Space.Host))(device).block_until_ready()
+        tripled = xpr.jit(lambda x: xpr.device_put(3 * xpr.device_put(x, Space.Device), Space.Host))(host)
+        same = xpr.jit(lambda x: x)(host)
+        for y in (host, back, doubled, tripled, same):
+            assert xpr.typeof(y).memory_space is Space.Host and y.sharding.memory_kind == "pinned_host"
+        device.delete()
+        assert in_use() - before < size
+        for y, factor in ((host, 1), (back, 1), (doubled, 2), (tripled, 3), (same, 1)):
+            np.testing.assert_array_equal(y, factor * x)
+
+    def test_donated_arguments(self):
+        update = xpr.jit(
+            lambda x, d: (xpr.device_put(xpr.device_put(x, Space.Device) + d, Space.Host), 2 * d), donate_argnums=(0, 1)
+        )
+        state = xpr.device_put(jnp.ones(1000), Space.Host)
+        for _ in range(3):
+            before = state
+            state, d = update(state, jnp.ones(1000))
+        assert before.is_deleted() and state.aval.memory_space is Space.Host
+        close(state, np.full(1000, 4.0))
+        close(d, np.full(1000, 2.0))
+
+    def test_layers_whose_weights_are_on_the_host(self):
+        """A loop brings the weights of one layer at a time."""
+        weights, x = floats(8, 64, 64) / 8, floats(4, 64)
+
+        def layers(weights, x):
+            return lax.scan(lambda x, w: (jnp.tanh(x @ xpr.device_put(w, Space.Device)), None), x, weights)[0].sum()
+
+        host = xpr.device_put(jnp.asarray(weights), Space.Host)
+        close(xpr.jit(layers)(host, x), xpr.jit(layers)(weights, x), 1e-4)
+        gradient = xpr.jit(xpr.grad(layers))(host, x)
+        assert gradient.aval.memory_space is Space.Host
+        close(gradient, xpr.grad(layers)(weights, x), 1e-3)
+
+    def test_over_a_mesh(self, gpu):
+        mesh = xpr.make_mesh((1,), ("x",))
+        sharding = NamedSharding(mesh, P("x"), memory_kind="pinned_host")
+        x = xpr.device_put(jnp.arange(8.0), sharding)
+        assert x.sharding == sharding and x.addressable_shards[0].data.sharding.memory_kind == "pinned_host"
+        close(x, np.arange(8.0))
+        y = xpr.device_put(x, sharding.with_memory_kind("device"))
+        assert y.sharding.memory_kind == "device" and xpr.device_put(y, sharding).sharding == sharding
+        doubled = xpr.jit(lambda x: 2 * xpr.device_put(x, Space.Device))(x)
+        assert doubled.sharding.memory_kind == "device"
+        close(doubled, 2 * np.arange(8.0))
+        there = xpr.jit(lambda y: 2 * y, out_shardings=sharding)(y)
+        assert there.sharding == sharding
+        close(there, 2 * np.arange(8.0))
+        close(xpr.device_put(there, NamedSharding(mesh, P())), 2 * np.arange(8.0))
+
+    @pytest.mark.parametrize("fun", [
+        lambda x: (jnp.sort(x, 0) @ x, 2 * x, x), lambda x: lax.cond(x[0, 0] > 0, jnp.sin, jnp.cos, x),
+        lambda x: lax.scan(lambda c, r: (c + r.sum(), (2 * r, c)), 0.0, x), lambda x: jnp.fft.fft(x).real,
+        lambda x: lax.while_loop(lambda c: c.sum() < 99, lambda c: c + jnp.abs(x[0]).sum(), x),
+        lambda x: lax.fori_loop(0, 3, lambda i, c: c + xpr.device_put(x[i], Space.Device), jnp.zeros(64)),
+        lambda x: xpr.device_put(x[3], Space.Device) * 2, lambda x: xpr.jit(lambda x: (x + 1, x))(x),
+    ])  # fmt: skip
+    def test_computations_of_values_on_the_host(self, fun, cpu):
+        x = floats(64, 64)
+        got = xpr.jit(fun)(xpr.device_put(jnp.asarray(x), Space.Host))
+        expected = xpr.jit(fun, backend="cpu")(xpr.device_put(xpr.device_put(x, cpu), Space.Host))
+        for a, b in zip(xpr.tree.leaves(got), xpr.tree.leaves(expected)):
+            assert a.sharding.memory_kind == b.sharding.memory_kind
+            close(a, b, 1e-3)
+
+    def test_eager_operations(self):
+        x = xpr.device_put(jnp.asarray(floats(1 << 16)), Space.Host)
+        for y in (x + 1, x[1:], x.reshape(256, 256).T, jnp.concatenate([x, x])):
+            assert y.sharding.memory_kind == "pinned_host"
+        close(x + 1, np.asarray(x) + 1)
+
+    def test_unpinned_memory(self, gpu):
+        with pytest.raises(ValueError, match="cuda:0: its kinds are device, pinned_host, and 'unpinned_host'"):
+            SingleDeviceSharding(gpu, memory_kind="unpinned_host")
+
+    def test_residuals_between_programs(self):
+        policy = xpr.checkpoint_policies.save_and_offload_only_these_names(
+            names_which_can_be_saved=[], names_which_can_be_offloaded=["h"], offload_src="device",
+            offload_dst="pinned_host",
+        )  # fmt: skip
+        f = xpr.checkpoint(lambda x: jnp.sin(checkpoint_name(jnp.tanh(x @ x), "h")).sum(), policy=policy)
+        x = floats(50, 50) / 7
+        _, pullback = xpr.vjp(xpr.jit(f), x)
+        kinds = {leaf.sharding.memory_kind for leaf in xpr.tree.leaves(pullback) if isinstance(leaf, xpr.Array)}
+        assert "pinned_host" in kinds
+        close(pullback(jnp.float32(1.0))[0], xpr.grad(f)(x), 1e-4)
+
+    def test_other_libraries(self):
+        x = xpr.device_put(jnp.arange(6.0), Space.Host)
+        assert x.__dlpack_device__() == (3, 0)  # kDLCUDAHost
+        close(np.from_dlpack(x), np.arange(6.0))
+
+    def test_saved_programs(self, tmp_path):
+        x = xpr.device_put(jnp.arange(6.0), Space.Host)
+        fun = xpr.jit(lambda x: (xpr.device_put(x, Space.Device) + 1, x))
+        fun.lower(x).compile().save(tmp_path / "program")
+        one, same = xpr.load_compiled(tmp_path / "program")(x)
+        assert one.sharding.memory_kind == "device" and same.sharding.memory_kind == "pinned_host"
+        close(one, np.arange(6.0) + 1)
+
+    def test_exported_programs(self):
+        x = xpr.device_put(jnp.arange(6.0), Space.Host)
+        fun = xpr.jit(lambda x: xpr.device_put(2 * xpr.device_put(x, Space.Device), Space.Host))
+        again = export.deserialize(export.export(fun)(x).serialize())
+        close(again.call(jnp.arange(6.0)), 2 * np.arange(6.0))
+
     def test_computation_on_the_host(self):
         @xpr.jit
         def f(x):

@@ -8,11 +8,14 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from xpr import export, lax
 from xpr.ad_checkpoint import Offloadable, checkpoint_name
 from xpr.backend import array
 from xpr.compile.lower import lower_jaxpr
+from xpr.core import check_jaxpr, eval_jaxpr, subjaxprs
 from xpr.jaxpr import dumps, equal, loads, parse
 from xpr.memory import Space
+from xpr.passes.host_memory import computed_on_device
 from xpr.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding
 
 pytestmark = pytest.mark.quick
@@ -204,16 +207,81 @@ def test_policies_that_offload():
         xpr.checkpoint_policies.offload_dot_with_no_batch_dims("device", "disk")
 
 
+def _reads_of_host_memory(jaxpr):
+    for eqn in jaxpr.eqns:
+        if any(v.aval.memory_space is Space.Host for v in eqn.invars):
+            yield eqn.primitive.name
+        for inner in subjaxprs(eqn):
+            yield from _reads_of_host_memory(inner)
+
+
+@pytest.mark.parametrize("fun", [
+    lambda x: 2 * x + x.sum(),
+    lambda x: (jnp.sort(x, 0) @ x, x, x[2], x),
+    lambda x: jnp.sin(on_device(x[2])),
+    lambda x: xpr.jit(lambda x: (x + 1, x))(x),
+    lambda x: lax.cond(x[0, 0] > 0, lambda x: x, lambda x: 2 * x, x),
+    lambda x: lax.while_loop(lambda c: c[0].sum() < 99, lambda c: (c[0] + x[0].sum(), on_host(c[1])), (x, x)),
+    lambda x: lax.scan(lambda c, r: (c + r.sum(), (2 * r, c)), 0.0, x),
+    lambda x: lax.scan(lambda c, r: (c + on_device(r), None), jnp.zeros(4), x)[0],
+    lambda x: lax.fori_loop(0, 3, lambda i, c: c + on_device(x[i]), jnp.zeros(4)),
+    lambda x: lax.custom_linear_solve(lambda y: 3 * y, x, lambda _, b: b / 3),
+    xpr.grad(lambda x: lax.scan(lambda c, r: (jnp.tanh(c * on_device(r)), None), jnp.ones(4), x)[0].sum()),
+    xpr.grad(xpr.checkpoint(lambda x: jnp.sin(jnp.sin(x)).sum())),
+])  # fmt: skip
+def test_programs_for_gpus_compute_in_the_memory_of_the_device(fun):
+    x = on_host(jnp.asarray(np.random.RandomState(0).rand(4, 4), jnp.float32))
+    closed = xpr.make_jaxpr(fun)(x)
+    program = computed_on_device(closed.jaxpr)
+    check_jaxpr(program)
+    assert program.in_avals == closed.in_avals and program.out_avals == closed.out_avals
+    reads = set(_reads_of_host_memory(program))
+    assert reads <= {
+        "device_put",
+        "slice",
+        "dynamic_slice",
+        "squeeze",
+        "reshape",
+        "xla_call",
+        "checkpoint",
+        "scan",
+        "while",
+    }
+    for got, expected in zip(eval_jaxpr(program, closed.consts, x), eval_jaxpr(closed.jaxpr, closed.consts, x)):
+        np.testing.assert_allclose(got, expected, rtol=1e-6)
+    assert computed_on_device(closed.jaxpr) is program
+
+
+def test_programs_of_device_memory_are_not_rewritten():
+    jaxpr = xpr.make_jaxpr(lambda x: jnp.sin(x) @ x)(np.ones((4, 4), np.float32)).jaxpr
+    assert computed_on_device(jaxpr) is jaxpr
+
+
+def test_files_have_the_memory_of_arguments_and_results(tmp_path):
+    fun = xpr.jit(lambda x: (on_device(x) + 1, x))
+    x = on_host(X)
+    exported = export.deserialize(export.export(fun)(x).serialize())
+    fun.lower(x).compile().save(tmp_path / "program")
+    for again in (exported.call, xpr.load_compiled(tmp_path / "program")):
+        one, same = again(x)
+        assert xpr.typeof(one) is xpr.typeof(x).plain and xpr.typeof(same) is xpr.typeof(x)
+        np.testing.assert_array_equal(one, X + 1)
+
+
 def test_programs_for_gpus_say_where_values_are():
-    """Also that results are in the device's memory, where arguments are; XLA:CPU has one memory."""
+    """Arguments, results and what is between; XLA:CPU has one memory."""
 
     def there_and_back(x):
         return xpr.device_put(xpr.device_put(2 * x, Space.Host), Space.Device) + 1
 
-    def placements(fun, platform):
-        text = lower_jaxpr(xpr.make_jaxpr(fun)(jnp.ones(4)).jaxpr, platform).text()
-        return re.findall(r'"annotate_device_placement".*_xla_buffer_placement = "(\w+)"', text)
+    def placements(fun, platform, x=X):
+        text = lower_jaxpr(xpr.make_jaxpr(fun)(x).jaxpr, platform).text()
+        between = re.findall(r'"annotate_device_placement".*_xla_buffer_placement = "(\w+)"', text)
+        return between, re.findall(r'mhlo.memory_kind = "(\w+)"', text.partition("\n")[2].partition("\n")[0])
 
-    assert placements(there_and_back, "gpu") == ["pinned_host", "device"]
-    assert placements(lambda x: xpr.device_put(x, Space.Host), "gpu") == ["pinned_host", "device"]
-    assert placements(there_and_back, "cpu") == []
+    assert placements(there_and_back, "gpu") == (["pinned_host", "device"], [])
+    assert placements(on_host, "gpu") == (["pinned_host"], ["pinned_host"])
+    assert placements(on_device, "gpu", on_host(X)) == (["device"], ["pinned_host"])
+    assert placements(lambda x: x, "gpu", on_host(X)) == ([], ["pinned_host", "pinned_host"])
+    assert placements(lambda x: 2 * x, "gpu", on_host(X)) == (["device", "pinned_host"], ["pinned_host"] * 2)
+    assert placements(there_and_back, "cpu") == placements(on_host, "cpu") == ([], [])

@@ -46,8 +46,8 @@ def write_program(interface: Interface, executable: Any, constants: Sequence[Any
         "name": interface.name,
         "in_tree": tree_as_table(interface.in_tree, interface.in_avals),
         "out_tree": tree_as_table(interface.out_tree, interface.out_avals),
-        "in_avals": [aval_as_table(*key) for key in leaf_types(interface.in_avals)],
-        "out_avals": [aval_as_table(*key) for key in leaf_types(interface.out_avals)],
+        "in_avals": list(map(aval_as_table, leaf_types(interface.in_avals))),
+        "out_avals": list(map(aval_as_table, leaf_types(interface.out_avals))),
         "weak_inputs": [aval.weak_type for aval in interface.in_avals],
         "weak_outputs": [aval.weak_type for aval in interface.out_avals],
         "names": list(interface.names),
@@ -64,7 +64,7 @@ def _constant(buffer: Any) -> dict[str, Any]:
     aval = buffer.aval
     value = np.ascontiguousarray(compiler.get(buffer, aval))
     return {
-        "aval": aval_as_table(tuple(map(str, aval.shape)), schema.NUMBERS[np.dtype(aval.dtype)]),
+        "aval": aval_as_table(leaf_types([ShapedArray(aval.shape, np.dtype(aval.dtype))])[0]),
         "data": value.tobytes(),
     }
 

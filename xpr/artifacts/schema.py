@@ -10,6 +10,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.artifacts.flatbuffers import Table, Vector
+from xpr.core.memory import MemorySpace
 from xpr.key_types import KeyType
 from xpr.primitives.generators import RBG, THREEFRY, UNSAFE_RBG
 
@@ -62,7 +63,7 @@ class CheckKind(IntEnum):
     PLATFORM, CUSTOM_CALL, SHAPE_ASSERTIONS = range(3)
 
 
-DEVICE_MEMORY = 1
+MEMORY_SPACES = {MemorySpace.Device: 1, MemorySpace.Host: 2}  # none is the device's
 
 DTYPES: dict[int, Any] = {
     0: dtypes.bool_, 1: dtypes.int8, 2: dtypes.int16, 3: dtypes.int32, 4: dtypes.int64, 5: dtypes.uint8,

@@ -14,7 +14,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend import runtime
-from xpr.backend.devices import Device, client_of
+from xpr.backend.devices import Device, client_of, memory_kind_on
 from xpr.backend.runtime import without_jax
 from xpr.backend.waiting import block_until_ready
 from xpr.core.avals import ShapedArray
@@ -27,10 +27,10 @@ _CAPSULE = type(np.zeros(1).__dlpack__())
 
 
 @functools.cache
-def sharding_of(device: Device) -> Any:
+def sharding_of(device: Device, memory_kind: str | None = None) -> Any:
     """jaxlib's sharding for a single device; the one kind that needs no Python attributes."""
     return runtime._jax.GSPMDSharding(
-        runtime._jax.DeviceList((device,)), runtime.xc.HloSharding.replicate(), memory_kind=None
+        runtime._jax.DeviceList((device,)), runtime.xc.HloSharding.replicate(), memory_kind=memory_kind
     )
 
 
@@ -45,7 +45,8 @@ def handler_for(aval: ShapedArray, device: Device) -> Any:
     make = runtime._jax.array_result_handler
     # jaxlib 0.10 checks a handler's arguments unless turned off; 0.11 never does and has no such argument.
     without_checks = {"_skip_checks": True} if "_skip_checks" in (make.__doc__ or "") else {}
-    return make(aval.physical, sharding_of(device), committed=True, **without_checks)
+    sharding = sharding_of(device, memory_kind_on(device, aval.memory_space))
+    return make(aval.physical, sharding, committed=True, **without_checks)
 
 
 def put(host: np.ndarray, aval: ShapedArray, device: Device, copy: bool = True) -> Buffer:
@@ -62,7 +63,8 @@ def putter(aval: ShapedArray, device: Device, copy: bool = True) -> Callable[[np
     """The function that `put` calls, for callers on the hottest paths."""
     zeros = np.zeros(aval.shape, bool) if aval.dtype == dtypes.float0 else None
     device_put, semantics = runtime._jax.batched_device_put, runtime._jax.HostBufferSemantics.ZERO_COPY
-    physical, sharding, devices = aval.physical, sharding_of(device), _devices_of(device)
+    sharding = sharding_of(device, memory_kind_on(device, aval.memory_space))
+    physical, devices = aval.physical, _devices_of(device)
 
     def put_host(host: np.ndarray) -> Buffer:
         # committed, force_copy, host_buffer_semantics, enable_x64
@@ -115,13 +117,17 @@ def device_of(buffer: Buffer) -> Device:
 
 
 def to_device(buffer: Buffer, aval: ShapedArray, device: Device) -> Buffer:
-    """The same values on `device`: the buffer itself where it is there already."""
-    source = device_of(buffer)
-    if source is device:
+    """The same values on `device`, in the memory that their type says: the buffer itself where it is there already."""
+    source, memory_kind = device_of(buffer), memory_kind_on(device, aval.memory_space)
+    if source is device and buffer._sharding._memory_kind == (memory_kind or "device"):
         return buffer
     if source.client is not device.client:
         return put(get(buffer, aval), aval, device)
-    sharding = sharding_of(device)
+    return copied(buffer, sharding_of(device, memory_kind))
+
+
+def copied(buffer: Buffer, sharding: Any) -> Buffer:
+    """The same values with another of jaxlib's shardings, over devices of the same client."""
     return runtime._jax.batched_copy_array_to_devices_with_sharding(
         [buffer], [sharding._internal_device_list], [sharding], [runtime._jax.ArrayCopySemantics.REUSE_INPUT]
     )[0]
@@ -189,7 +195,9 @@ def to_dlpack(buffer: Buffer, stream: int | None = None) -> Any:
 def dlpack_device(buffer: Buffer) -> tuple[int, int]:
     """The value of `__dlpack_device__`: DLPack's device type and the device's number."""
     device = device_of(buffer)
-    return (_CPU, 0) if device.platform == "cpu" else (_CUDA, device.local_hardware_id)
+    if device.platform == "cpu":
+        return _CPU, 0
+    return _CUDA_HOST if buffer._sharding._memory_kind == "pinned_host" else _CUDA, device.local_hardware_id
 
 
 def from_dlpack(tensor: Any, device: Device, copy: bool | None = None) -> tuple[Buffer, ShapedArray]:

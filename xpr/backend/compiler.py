@@ -211,10 +211,10 @@ def _compiled_once(text: str, device: Device, options: Any, stubs: Sequence[Any]
 def compile_partitioned(
     module: Module,
     text: str,
+    in_avals: Sequence[ShapedArray],
     out_avals: Sequence[ShapedArray],
     in_shardings: Sequence[NamedSharding | None],
     out_shardings: Sequence[NamedSharding | None],
-    in_ranks: Sequence[int],
     *,
     name: str = "program",
     options: dict[str, Any] | None = None,
@@ -242,10 +242,9 @@ def compile_partitioned(
 
     copies = Copies(compile_for, mesh, callbacks, module.kept) if callbacks else None
     raw = copies.current().raw if copies else compile_for(mesh)
-    chosen_in = _chosen(in_shardings, in_ranks, mesh, raw.get_parameter_shardings)
-    out_ranks = [aval.ndim for aval in out_avals]
-    chosen_out = _chosen(out_shardings, out_ranks, mesh, raw.get_output_shardings)
-    as_arguments = _as_arguments(chosen_out, out_ranks, chosen_in, in_ranks)
+    chosen_in = _chosen(in_shardings, in_avals, mesh, raw.get_parameter_shardings)
+    chosen_out = _chosen(out_shardings, out_avals, mesh, raw.get_output_shardings)
+    as_arguments = _as_arguments(chosen_out, out_avals, chosen_in, in_avals)
     chosen_out = [
         as_type_says(named, aval).with_memory_kind(kind_of_space(aval.memory_space)) if asked is None else asked
         for named, asked, aval in zip(as_arguments, out_shardings, out_avals)
@@ -265,16 +264,17 @@ def _over(mesh: Mesh, options: Any) -> Any:
 
 
 def _as_arguments(
-    chosen: Sequence[NamedSharding], ranks: Sequence[int], arguments: Sequence[NamedSharding], in_ranks: Sequence[int]
-) -> list[NamedSharding]:
+    chosen: Sequence[NamedSharding], avals: Sequence[ShapedArray],
+    arguments: Sequence[NamedSharding], in_avals: Sequence[ShapedArray],
+) -> list[NamedSharding]:  # fmt: skip
     """Shardings of results as the compiler chose them, by the specs of the first arguments that are sharded alike.
 
     Those name axes of size 1, of which the compiler knows nothing, and have the elements None that the user wrote.
     """
     known: dict[Any, NamedSharding] = {}
-    for sharding, rank in zip(arguments, in_ranks):
-        known.setdefault(_partitioned_axes(sharding, rank), sharding)
-    return [known.get(_partitioned_axes(sharding, rank), sharding) for sharding, rank in zip(chosen, ranks)]
+    for sharding, aval in zip(arguments, in_avals):
+        known.setdefault(_partitioned_axes(sharding, aval.ndim), sharding)
+    return [known.get(_partitioned_axes(sharding, aval.ndim), sharding) for sharding, aval in zip(chosen, avals)]
 
 
 def _partitioned_axes(sharding: NamedSharding, rank: int) -> Any:
@@ -285,16 +285,18 @@ def _partitioned_axes(sharding: NamedSharding, rank: int) -> Any:
 
 
 def _chosen(
-    requested: Sequence[NamedSharding | None], ranks: Sequence[int], mesh: Mesh, protos_of: Callable[[], Any]
+    requested: Sequence[NamedSharding | None], avals: Sequence[ShapedArray], mesh: Mesh, protos_of: Callable[[], Any]
 ) -> list[NamedSharding]:
     if None not in requested:
         return list(requested)  # type: ignore[arg-type]  # none is None
     protos = protos_of()
     if protos is None or len(protos) != len(requested):  # a single device, on which nothing is partitioned
-        return [NamedSharding(mesh) if sharding is None else sharding for sharding in requested]
+        chosen = [NamedSharding(mesh)] * len(requested)
+    else:
+        chosen = [sharding_from_proto(proto, mesh, aval.ndim) for proto, aval in zip(protos, avals)]
     return [
-        sharding_from_proto(proto, mesh, rank) if sharding is None else sharding
-        for sharding, proto, rank in zip(requested, protos, ranks)
+        named.with_memory_kind(kind_of_space(aval.memory_space)) if asked is None else asked
+        for asked, named, aval in zip(requested, chosen, avals)
     ]
 
 

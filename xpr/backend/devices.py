@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from xpr.backend import allocator, gpu_plugin, processes, runtime
 from xpr.config import before_update, forget_trace_keys, settings
+from xpr.core.memory import MemorySpace, kind_of_space
 from xpr.core.primitive import all_primitives
 from xpr.errors import DeviceNotFound, ForkedProcessError
 
@@ -141,6 +142,12 @@ def default_device() -> Device:
     if device is None:
         device = defaults.setdefault(settings.platforms, client_of().local_devices()[0])
     return device
+
+
+def memory_kind_on(device: Device, space: MemorySpace) -> str | None:
+    """The kind of memory that buffers of a type in this memory space are in; None for the device's own, the only one
+    that XLA:CPU has."""
+    return None if space is MemorySpace.Device or device.platform == "cpu" else kind_of_space(space)
 
 
 def devices(backend: str | None = None) -> list[Device]:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from xpr.backend import runtime
-from xpr.backend.devices import Device
+from xpr.backend.devices import Device, memory_kind_on
 from xpr.backend.mesh import AbstractMesh, Mesh, devices_of_names, names_of_devices
 from xpr.config import settings
 from xpr.core.avals import ShapedArray
@@ -159,7 +159,7 @@ class SingleDeviceSharding(Sharding):
     __slots__ = ("device", "devices", "memory_kind")
 
     def __init__(self, device: Device, *, memory_kind: str | None = None):
-        self.memory_kind = "device" if memory_kind is None else checked_kind(memory_kind, str(device))  # type: ignore[misc]  # a slot here
+        self.memory_kind = "device" if memory_kind is None else _checked_kind(memory_kind, device)  # type: ignore[misc]  # a slot here
         self.device = device
         self.devices = (device,)
 
@@ -201,6 +201,13 @@ def _single_device(name: str, memory_kind: str) -> SingleDeviceSharding:
     return SingleDeviceSharding(devices_of_names(name)[0], memory_kind=memory_kind)
 
 
+def _checked_kind(kind: str, device: Device) -> str:
+    """Raises ValueError where the device has no memory of that kind."""
+    if device.platform == "cpu" or device.process_index != device.client.process_index():
+        return checked_kind(kind, str(device))
+    return checked_kind(kind, str(device), tuple([memory.kind for memory in device.addressable_memories()]))
+
+
 def _memory_text(sharding: Sharding) -> str:
     return "" if sharding.memory_kind in (None, "device") else f", memory_kind={sharding.memory_kind}"
 
@@ -234,7 +241,9 @@ class NamedSharding(Sharding):
         self.devices = mesh.flat if isinstance(mesh, Mesh) else ()
         self.memory_kind: Any = "device" if self.devices else None
         if memory_kind is not None and memory_kind != "device":
-            self.memory_kind = checked_kind(memory_kind, str(self.devices[0]) if self.devices else "")
+            self.memory_kind = (
+                _checked_kind(memory_kind, self.devices[0]) if self.devices else checked_kind(memory_kind, "")
+            )
         self._hash = hash((mesh, spec, self.memory_kind))
 
     @property
@@ -399,7 +408,8 @@ def replica_ids(indices: Sequence[Index]) -> Iterator[int]:
 def raw_sharding(sharding: NamedSharding, ndim: int) -> Any:
     """The same for jaxlib, for arrays with `ndim` axes."""
     devices = runtime._jax.DeviceList(sharding.devices)
-    return runtime._jax.GSPMDSharding(devices, hlo_sharding(sharding, ndim), memory_kind=None)
+    memory_kind = memory_kind_on(sharding.devices[0], space_of_kind(sharding.memory_kind))
+    return runtime._jax.GSPMDSharding(devices, hlo_sharding(sharding, ndim), memory_kind=memory_kind)
 
 
 def hlo_sharding(sharding: NamedSharding, ndim: int) -> Any:

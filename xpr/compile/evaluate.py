@@ -27,6 +27,7 @@ from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import Trace, Tracer, context, install_base
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Var, subjaxprs
+from xpr.core.memory import MemorySpace
 from xpr.core.primitive import Primitive, Unsupported, key_of, no_rule
 from xpr.core.result_types import with_unreduced
 from xpr.core.source import here
@@ -41,26 +42,26 @@ class OperationPlan:
     stays asynchronous.
     """
 
-    __slots__ = ("reference", "on_host", "out_avals", "device", "committed_to", "on_words", "execute", "handlers")
+    __slots__ = ("reference", "on_host", "out_avals", "device", "committed_to", "program", "execute", "handlers")
 
     def __init__(
         self, reference: Any, on_host: bool, out_avals: list[ShapedArray], device: Any, committed_to: Any,
-        on_words: Jaxpr | None = None,
+        program: Jaxpr | None = None,
     ):  # fmt: skip
         self.reference, self.on_host, self.out_avals = reference, on_host, out_avals
         self.device, self.committed_to = device, committed_to
-        self.on_words = on_words  # the operation on the words of its operands, where these or its results are keys
+        self.program = program  # of keys the operation on their words, of operands in the host's memory itself; or None
         self.execute: Any = None
         self.handlers: Any = None
 
     def compile(self, primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> None:
-        if self.on_words is None:
+        if self.program is None:
             module = Module(self.device.platform)
             module.function(
                 "main", avals, lambda b, xs: lower_operation(b, primitive, xs, self.out_avals, params), public=True
             )
         else:
-            module = lower_jaxpr(self.on_words, self.device.platform)
+            module = lower_jaxpr(self.program, self.device.platform)
         text, name = module.text(primitive.name), primitive.name
         codegen = Codegen(wide=module.has_formulas, quick=True)
         executable = compiler.compile(text, self.out_avals, self.device, name=name, codegen=codegen)
@@ -163,7 +164,8 @@ def make_plan(
         on_host = can_be_on_host and small and exact
         return OperationPlan(partial(_reference_on_words, words), on_host, out_avals, runs_on, committed_to, words)
     on_host = can_be_on_host and primitive.is_exact(avals) and runs_on_host(primitive, avals, out_avals, params)
-    return OperationPlan(primitive.reference, on_host, out_avals, runs_on, committed_to)
+    program = _jaxpr_of(primitive, avals, params) if any(a.memory_space is MemorySpace.Host for a in avals) else None
+    return OperationPlan(primitive.reference, on_host, out_avals, runs_on, committed_to, program)
 
 
 def _reference_on_words(words: Jaxpr, values: Sequence[Any], **params: Any) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ from xpr.compile.calls_of_python import expects_calls
 from xpr.compile.fusion import fusion_barriers
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, effects
-from xpr.core.memory import MemorySpace
+from xpr.core.memory import MemorySpace, kind_of_space
 from xpr.core.primitive import Primitive, Unsupported
 from xpr.core.source import line_number, summarize
 from xpr.errors import UnsupportedRule
+from xpr.passes.host_memory import computed_on_device
 from xpr.passes.physical import physical
-from xpr.primitives.device_put import placed
 from xpr.primitives.random_bits import threefry2x32_p
 from xpr.primitives.rng_bit_generator import rng_bit_generator_p
 from xpr.primitives.sharding_constraint import reshard_p
@@ -51,6 +52,8 @@ def lower_jaxpr(
     module = Module(platform)
     module.mesh, module.located = mesh, located
     jaxpr = physical(jaxpr if mesh is None else _with_sums_as_asked(jaxpr, out_shardings))
+    if platform != "cpu":
+        jaxpr = computed_on_device(jaxpr)
     in_avals = [v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]
     if isinstance(mesh, MeshOfProcesses):
         in_shardings, out_shardings = on_each_process(mesh, in_shardings), on_each_process(mesh, out_shardings)
@@ -83,11 +86,7 @@ def _with_sums_as_asked(jaxpr: Jaxpr, out_shardings: Sequence[NamedSharding | No
 def _lower_main(builder: Builder, jaxpr: Jaxpr, arguments: list[Value]) -> list[Value]:
     mesh = builder.module.mesh
     if not isinstance(mesh, MeshOfProcesses):
-        results = lower_eqns(builder, jaxpr, arguments)
-        return [
-            placed(builder, x, MemorySpace.Device) if aval.memory_space is MemorySpace.Host else x
-            for x, aval in zip(results, jaxpr.out_avals)
-        ]
+        return lower_eqns(builder, jaxpr, arguments)
     return builder.manual_region(
         mesh, [PROCESSES], arguments, [()] * len(arguments), jaxpr.out_avals, [()] * len(jaxpr.outvars),
         lambda inner, own: lower_eqns(inner, jaxpr, own), ordered="ordered" in effects(jaxpr),
@@ -103,16 +102,16 @@ def argument_attributes(
     out_shardings: Sequence[NamedSharding | None],
     result_names: Sequence[str] = (),
 ) -> tuple[list[str], list[str]]:
-    """The attributes of the arguments and of the results of `main`: donation, names and shardings."""
+    """The attributes of the arguments and of the results of `main`: donation, names, shardings and kinds of memory."""
     donors = set(donated)
     inputs = [["jax.buffer_donor = true"] if i in donors else [] for i in range(len(in_avals))]
-    for texts, sharding, aval in zip(inputs, in_shardings, in_avals):
-        texts += _sharding_texts(module, sharding, aval)
+    for texts, sharding, aval in zip_longest(inputs, in_shardings, in_avals):
+        texts += [*_sharding_texts(module, sharding, aval), *_memory_texts(module, aval)]
     outputs: list[list[str]] = [[] for _ in out_avals]
     for texts, name in zip(outputs, result_names):
         texts.append(f"jax.result_info = {quoted(name)}")
-    for texts, sharding, aval in zip(outputs, out_shardings, out_avals):
-        texts += _sharding_texts(module, sharding, aval)
+    for texts, sharding, aval in zip_longest(outputs, out_shardings, out_avals):
+        texts += [*_sharding_texts(module, sharding, aval), *_memory_texts(module, aval)]
 
     def joined(every: list[list[str]]) -> list[str]:
         return [f" {{{', '.join(texts)}}}" if texts else "" for texts in every]
@@ -125,6 +124,16 @@ def _sharding_texts(module: Module, sharding: NamedSharding | None, aval: Shaped
     if sharding is None:
         return []
     return [f"sdy.sharding = #sdy.sharding{module.sharding(sharding.mesh, sharding.spec, aval.ndim)}"]
+
+
+def _memory_texts(module: Module, aval: ShapedArray) -> list[str]:
+    """The attribute for the memory of an argument or a result, if it is not the device's.
+
+    Exported programs, whose types don't say it when they are read, take and return what is in the device's.
+    """
+    if aval.memory_space is MemorySpace.Device or module.platform == "cpu" or module.exported:
+        return []
+    return [f"mhlo.memory_kind = {quoted(kind_of_space(aval.memory_space))}"]
 
 
 def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> list[Value]:

@@ -14,10 +14,11 @@ import numpy as np
 
 from xpr.backend import compiler
 from xpr.backend.array import Array, forget_donated, result
+from xpr.backend.buffers import copied
 from xpr.backend.each_process import ProgramOfEachProcess, on_each_process
 from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.operands import host_value
-from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, typed
+from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, raw_sharding, typed
 from xpr.backend.shards import PartitionedExecutable, put_shards
 from xpr.backend.stablehlo import Module
 from xpr.compile.committed import devices_of, different_devices
@@ -178,9 +179,8 @@ def compile_module(
     if isinstance(mesh, MeshOfProcesses):
         in_shardings, out_shardings = on_each_process(mesh, in_shardings), on_each_process(mesh, out_shardings)
     program = compiler.compile_partitioned(
-        module, text, jaxpr.out_avals, in_shardings, out_shardings, [aval.ndim for aval in in_avals], name=name,
-        options=options,
-    )  # fmt: skip
+        module, text, in_avals, jaxpr.out_avals, in_shardings, out_shardings, name=name, options=options
+    )
     if isinstance(mesh, MeshOfProcesses):
         program = ProgramOfEachProcess(program, in_avals, mesh)
     for inspection in module.inspections:
@@ -222,6 +222,7 @@ def has_sharding(x: Array, sharding: NamedSharding) -> bool:
         return current is sharding
     return current == sharding or (
         current.devices == sharding.devices
+        and current.memory_kind == sharding.memory_kind
         and current.spec.unreduced == sharding.spec.unreduced
         and current.shard_counts(ndim) == sharding.shard_counts(ndim)
         and (current.part_numbers(ndim) == sharding.part_numbers(ndim)).all()
@@ -238,7 +239,8 @@ def is_elsewhere(x: Any, sharding: Any) -> bool:
 
 
 def moved(x: Array, sharding: NamedSharding) -> Array:
-    """The array with this sharding: moved by a program if it is on those devices already.
+    """The array with this sharding: moved by a program, which runs in the memory of the devices, if it is on those
+    devices already.
 
     Raises:
       DeviceNotFound: the sharding is of a mesh without devices.
@@ -246,6 +248,11 @@ def moved(x: Array, sharding: NamedSharding) -> Array:
     current, _ = x._device, sharding.mesh.flat
     if type(current) is not NamedSharding or current.devices != sharding.devices:
         return Array(typed(x.aval, sharding), x.host, None, sharding)
+    if sharding.memory_kind != "device":
+        return _in_other_memory(moved(x, sharding.with_memory_kind("device")), sharding)
+    if current.memory_kind != "device":
+        current = current.with_memory_kind("device")
+        x = _in_other_memory(x, current)
     variable = Var(x.aval)
     key = (x.aval, current, sharding)
     program = _moves.get(key)
@@ -254,6 +261,12 @@ def moved(x: Array, sharding: NamedSharding) -> Array:
         module = lower_partitioned(jaxpr, sharding.mesh, [current], [sharding])
         program = _moves[key] = compile_module(module, jaxpr, [current], [sharding], "moved")
     return run_program(program, [x])[0]
+
+
+def _in_other_memory(x: Array, sharding: NamedSharding) -> Array:
+    """The array with a sharding that names other memory of the same devices, for the same parts."""
+    aval = typed(x.aval, sharding)
+    return Array(aval, None, copied(x.buffer, raw_sharding(sharding, aval.physical.ndim)), sharding)
 
 
 def _current_parts(x: Array, mesh: Mesh) -> list[tuple[Any, ...]] | None:

@@ -16,8 +16,11 @@ from xpr.backend.stablehlo import Builder, Module, Value
 from xpr.compile.lower import argument_attributes, lower_eqns, lower_jaxpr
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr
+from xpr.core.memory import MemorySpace
 from xpr.dimensions.solving import Solution, solve
+from xpr.passes.host_memory import computed_on_device
 from xpr.passes.physical import physical
+from xpr.primitives.device_put import placed
 
 INDEX = ShapedArray((), dtypes.int32)
 
@@ -74,7 +77,12 @@ def lower_for_platforms(
         values = [
             builder.constant(np.asarray(host_value(c, v.aval)), v.aval) for c, v in zip(consts or (), jaxpr.constvars)
         ]
-        return lower_eqns(builder, jaxpr, [*values, *operands])
+        program = jaxpr if builder.platform == "cpu" else computed_on_device(jaxpr)
+        results = lower_eqns(builder, program, [*values, *operands])
+        return [
+            placed(builder, x, MemorySpace.Device) if module.exported and aval.memory_space is MemorySpace.Host else x
+            for x, aval in zip(results, jaxpr.out_avals)
+        ]
 
     if len(platforms) == 1 and not solution.sizes:
         module.function("main", in_avals, body, public=True, argument_attributes=inputs, result_attributes=outputs)

@@ -37,19 +37,20 @@ def kind_of_space(space: MemorySpace) -> str:
     return "pinned_host" if space is MemorySpace.Host else "device"
 
 
-def checked_kind(kind: str | None, device: str) -> str:
-    """A kind of memory; None is "device". `device` is for the message, and empty where there are no devices.
+def checked_kind(kind: str | None, device: str, kinds: tuple[str, ...] = MEMORY_KINDS) -> str:
+    """A kind of memory; None is "device". `device`, which has memory of these `kinds`, is for the message, and empty
+    where there are no devices.
 
     Raises:
       ValueError: there is no such kind.
     """
     if kind is None:
         return "device"
-    if kind not in MEMORY_KINDS:
+    if kind not in kinds:
         if not device:
-            raise ValueError(f"Got invalid memory kind: {kind}. The kinds are: {', '.join(MEMORY_KINDS)}.")
+            raise ValueError(f"Got invalid memory kind: {kind}. The kinds are: {', '.join(kinds)}.")
         raise ValueError(
-            f"Could not find memory addressable by device {device}: its kinds are {', '.join(MEMORY_KINDS)}, and "
+            f"Could not find memory addressable by device {device}: its kinds are {', '.join(kinds)}, and "
             f"{kind!r} was asked for."
         )
     return kind

@@ -29,7 +29,7 @@ def _as_table(exported: Any, vjp_order: int) -> dict[str, Any]:
         [avals.setdefault(key, len(avals)) for key in leaf_types(avals_of)]
         for avals_of in (exported.in_avals, exported.out_avals)
     )
-    unique = [aval_as_table(*key) for key in avals]
+    unique = list(map(aval_as_table, avals))
     in_shardings, out_shardings = exported._in_named_shardings, exported._out_named_shardings
     tables = ShardingTables()
     in_numbers, out_numbers = list(map(tables.number, in_shardings)), list(map(tables.number, out_shardings))

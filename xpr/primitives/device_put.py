@@ -1,9 +1,8 @@
 """device_put: the operand in another memory, or on another device.
 
 A program that is compiled runs on the devices of its arguments, and there a memory space alone is asked for. XLA:CPU
-has one memory, so nothing is moved: the types say where an array is, and values and programs are the same. On GPUs a
-program keeps in the host's memory what is there between two of its operations, residuals that are offloaded say; its
-arguments and results are in the device's, whatever their types say.
+has one memory, so nothing is moved: the types say where an array is, and values and programs are the same. On GPUs
+arguments, results and what is between are in the memory that their types say; see `memory_kind_on` for buffers.
 """
 
 from __future__ import annotations

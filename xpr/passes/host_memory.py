@@ -1,0 +1,161 @@
+"""host_memory : jaxpr -> jaxpr. Moves operands from the host's memory to the device's before computing of them.
+
+The type of `2 * a` says the memory that `a` is in. XLA compiles programs for GPUs that read parts of such an array, or
+move it; where products, loops or branches compute of it there, programs fail, or are not compiled. So values are in the
+device's memory from the first operation that computes of them, up to where they leave the program, are rows of a loop's
+stacked results, or are moved by `device_put`.
+
+    a:f32<host>[8]               a:f32<host>[8]
+    b:f32<host>[8] = mul a 2.0   c:f32[8] = device_put[device=device] a
+                                 d:f32[8] = mul c 2.0
+                                 b:f32<host>[8] = device_put[device=host] d
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, subjaxprs, with_subjaxprs
+from xpr.core.memory import MemorySpace
+from xpr.core.regions import Region, regions_of
+from xpr.primitives.device_put import device_put_p
+from xpr.primitives.dynamic_slices import dynamic_slice_p
+from xpr.primitives.shapes import reshape_p, squeeze_p
+from xpr.primitives.slicing import slice_p
+
+_DEVICE, _HOST = MemorySpace.Device, MemorySpace.Host
+_READS_PARTS = frozenset({slice_p, dynamic_slice_p, reshape_p, squeeze_p})  # which XLA does on arrays in either memory
+
+
+def computed_on_device(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with what it computes in the device's memory, cached with it; itself where nothing is on the host."""
+    if not has_host_values(jaxpr):
+        return jaxpr
+    return _rewritten(jaxpr, _spaces(jaxpr.invars), _spaces(jaxpr.outvars))
+
+
+def has_host_values(jaxpr: Jaxpr) -> bool:
+    """Whether a value of the program, at any depth, is in the host's memory; cached with it."""
+    if "has_host_values" not in jaxpr.memo:
+        jaxpr.memo["has_host_values"] = any(map(_is_on_host, (*jaxpr.constvars, *jaxpr.invars))) or any(
+            any(map(_is_on_host, eqn.outvars)) or (eqn.primitive.call and any(map(has_host_values, subjaxprs(eqn))))
+            for eqn in jaxpr.eqns
+        )
+    return jaxpr.memo["has_host_values"]
+
+
+def _is_on_host(v: Any) -> bool:
+    return _space(v) is _HOST
+
+
+def _space(v: Any) -> MemorySpace:
+    return getattr(v.aval, "memory_space", _DEVICE) or _DEVICE  # mutable arrays are in the device's
+
+
+def _spaces(atoms: Sequence[Any]) -> tuple[MemorySpace, ...]:
+    return tuple(map(_space, atoms))
+
+
+def _rewritten(jaxpr: Jaxpr, arguments: tuple[MemorySpace, ...], results: tuple[MemorySpace | None, ...]) -> Jaxpr:
+    """The program for arguments in these memories, with results in these; None where it may be either."""
+    key = ("computed_on_device", arguments, results)
+    known = jaxpr.memo.get(key)
+    if known is None:
+        known = jaxpr.memo[key] = _Rewriting(jaxpr).run(arguments, results)
+    return known
+
+
+class _Rewriting:
+    """A program that is being rewritten.
+
+    Attributes:
+      env: where each variable is now, which may be in other memory than its type says.
+      copies: variables in the device's memory, by those in the host's that they are copies of.
+    """
+
+    def __init__(self, jaxpr: Jaxpr):
+        self.jaxpr = jaxpr
+        self.eqns: list[JaxprEqn] = []
+        self.env: dict[Any, Any] = {v: v for v in jaxpr.constvars}
+        self.copies: dict[Any, Any] = {}
+
+    def run(self, arguments: Sequence[MemorySpace], results: Sequence[MemorySpace | None]) -> Jaxpr:
+        invars = list(map(_in_memory, self.jaxpr.invars, arguments))
+        self.env.update(zip(self.jaxpr.invars, invars))
+        for eqn in self.jaxpr.eqns:
+            self.rewrite(eqn)
+        outvars = list(map(self.moved, self.jaxpr.outvars, results))
+        return self.jaxpr.replace(invars=invars, outvars=outvars, eqns=self.eqns)
+
+    def now(self, atom: Any) -> Any:
+        return atom if type(atom) is Literal else self.env[atom]
+
+    def moved(self, atom: Any, space: MemorySpace | None) -> Any:
+        """The atom in a memory space, moved if it is in another one."""
+        atom = self.now(atom)
+        if type(atom) is Literal or space is None or _space(atom) is space:
+            return atom
+        copy = self.copies.get(atom) if space is _DEVICE else None
+        if copy is None:
+            copy = Var(atom.aval.in_memory(space))
+            self.eqns.append(JaxprEqn([atom], [copy], device_put_p, {"device": space}))
+            if space is _DEVICE:
+                self.copies[atom] = copy
+        return copy
+
+    def rewrite(self, eqn: JaxprEqn) -> None:
+        if not any(map(_is_on_host, (*eqn.invars, *eqn.outvars))):
+            invars = list(map(self.now, eqn.invars))
+            self.append(with_subjaxprs(eqn, computed_on_device), invars, list(_spaces(eqn.outvars)))
+        elif eqn.primitive.decides_memory:
+            self.append(eqn, list(map(self.now, eqn.invars)), list(_spaces(eqn.outvars)))
+        elif eqn.primitive in _READS_PARTS:
+            invars = list(map(self.now, eqn.invars))
+            self.append(eqn, invars, [_space(invars[0])])
+        elif eqn.primitive.regions is not None:
+            self.rewrite_regions(eqn, regions_of(eqn))
+        else:
+            invars = [self.moved(v, _DEVICE) for v in eqn.invars]
+            self.append(with_subjaxprs(eqn, computed_on_device), invars, [_DEVICE] * len(eqn.outvars))
+
+    def rewrite_regions(self, eqn: JaxprEqn, regions: Sequence[Region]) -> None:
+        """A loop reads its constants and slices where they are, and a call its arguments."""
+        is_call = len(regions) == 1 and regions[0].kind == "call"
+        is_loop = [region.kind for region in regions if region.kind != "predicate"] == ["loop"]
+        asked: list[MemorySpace | None] = [None if is_call or is_loop else _DEVICE] * len(eqn.invars)
+        for region in regions:
+            for argument in region.carry:
+                operand = None if argument is None else region.operands[argument]
+                if operand is not None:
+                    asked[operand] = _DEVICE
+        invars = list(map(self.moved, eqn.invars, asked))
+        new: dict[Jaxpr, Jaxpr] = {}
+        spaces = [_DEVICE] * len(eqn.outvars)
+        for region in regions:
+            inner = region.jaxpr
+            ins = tuple(
+                [
+                    (_space(v) if is_loop or is_call else _DEVICE) if i is None else _space(invars[i])
+                    for v, i in zip(inner.invars, region.operands)
+                ]
+            )
+            outs: list[MemorySpace | None] = [None if is_call else _DEVICE] * len(inner.outvars)
+            if is_loop and region.kind == "loop":
+                outs = [_space(v) if again is None else _DEVICE for v, again in zip(inner.outvars, region.carry)]
+            new[inner] = _rewritten(inner, ins, tuple(outs))
+            for v, indices in zip(new[inner].outvars, region.results):
+                for index in indices:
+                    spaces[index] = _space(v)
+        self.append(with_subjaxprs(eqn, lambda each: new.get(each, each)), invars, spaces)
+
+    def append(self, eqn: JaxprEqn, invars: Sequence[Any], spaces: Sequence[MemorySpace]) -> None:
+        """The equation with these operands, whose results are in these memories."""
+        outvars = list(map(_in_memory, eqn.outvars, spaces))
+        self.env.update(zip(eqn.outvars, outvars))
+        self.eqns.append(eqn.replace(invars=list(invars), outvars=outvars))
+
+
+def _in_memory(v: Any, space: MemorySpace) -> Any:
+    """The variable, or one of the same type in another memory."""
+    return v if _space(v) is space else Var(v.aval.in_memory(space))
