@@ -45,6 +45,7 @@ _SELF_REGISTERING = ("gpu_rnn", "gpu_triton")  # register their targets when imp
 DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")  # the driver's, and WSL's
 
 given_up = False
+api: Any = None  # jaxlib's handle of the plugin; None before it is loaded, and where jax has loaded it
 
 
 def is_worth_trying() -> bool:
@@ -101,6 +102,7 @@ def load_plugin(toolkit: Toolkit, plugin: str) -> None:
     if runtime.xc.pjrt_plugin_loaded("cuda"):  # by jax, which has registered everything; loading twice is refused
         _initialize()
         return
+    global api
     api = runtime.xc.load_pjrt_plugin_dynamically("cuda", plugin)
     importlib.import_module("jaxlib._profiler").register_plugin_profiler(api)
     _initialize()

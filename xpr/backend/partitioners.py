@@ -6,11 +6,12 @@ Such an operation is a custom call. Shardy chooses shardings by its sharding rul
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from xpr.backend import runtime
+from xpr.backend import gpu_plugin, runtime
 from xpr.backend.mlir_text import quoted
 from xpr.backend.stablehlo import NOT_INLINED, Builder, Value
 from xpr.core.avals import ShapedArray
@@ -46,7 +47,7 @@ def partitioned_call(
       inline: False keeps calls in the program of one device apart, fusion barriers among them; True inlines them all:
         XLA gives its operations the frontend attributes of this one.
     """
-    _register()
+    _register(b.platform)
     b.module.kept.append(_partitioners.setdefault(key.encode(), partitioner))
     properties = f'call_target_name = "{_TARGET}", api_version = 2 : i32, has_side_effect = false'
     attributes = ", ".join([each for each in (rule, "" if inline else NOT_INLINED) if each])
@@ -83,16 +84,20 @@ def sharding_rule_text(
 # -- What XLA calls
 
 _partitioners: weakref.WeakValueDictionary[bytes, Partitioner] = weakref.WeakValueDictionary()
-_registered: list[bool] = []
 
 
-def _register() -> None:
+def can_partition(platform: str) -> bool:
+    """Whether XLA can ask for programs of one device: on CUDA by the plugin, which need not be loaded for lowering."""
+    return platform == "cpu" or gpu_plugin.api is not None
+
+
+@functools.cache
+def _register(platform: str) -> None:
     """Makes the functions known to XLA, once."""
-    if not _registered:
-        _registered.append(True)
-        runtime.xc.register_custom_call_partitioner(
-            _TARGET, _users_sharding, _partition, _inferred_sharding, can_side_effecting_have_replicated_sharding=True
-        )
+    runtime.xc.register_custom_call_partitioner(
+        _TARGET, _users_sharding, _partition, _inferred_sharding, can_side_effecting_have_replicated_sharding=True,
+        c_api=None if platform == "cpu" else gpu_plugin.api,
+    )  # fmt: skip
 
 
 def _partition(arg_shapes: Any, arg_shardings: Any, result_shape: Any, result_sharding: Any, key: bytes) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 
 from xpr import tree
 from xpr.backend.mesh import Mesh
-from xpr.backend.partitioners import Partitioner, partitioned_call
+from xpr.backend.partitioners import Partitioner, can_partition, partitioned_call
 from xpr.backend.sharding import NamedSharding, PartitionSpec, hlo_sharding, sharding_from_hlo
 from xpr.backend.stablehlo import Builder, Module, Value
 from xpr.compile.lower import constants, lower_eqns
@@ -152,8 +152,8 @@ def _lower(
     b: Builder, operands: list[Value], avals: list[ShapedArray], *, call_jaxpr: Jaxpr, num_consts: int,
     partitioning: Partitioning, **_: Any,
 ) -> list[Value]:  # fmt: skip
-    """The function's equations where one device computes all of it, or a shard_map says what each does."""
-    if not b.may_be_partitioned:
+    """The function's equations where one device computes all, a shard_map says what each does, or XLA can't ask."""
+    if not b.may_be_partitioned or not can_partition(b.platform):
         return lower_eqns(b, call_jaxpr, operands)
     mesh: Any = b.module.mesh
     arguments = split_list(operands, num_consts)[1]

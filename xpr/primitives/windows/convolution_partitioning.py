@@ -14,7 +14,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.mesh import Mesh
-from xpr.backend.partitioners import Partitioner, partitioned_call, sharding_rule_text
+from xpr.backend.partitioners import Partitioner, can_partition, partitioned_call, sharding_rule_text
 from xpr.backend.sharding import NamedSharding, PartitionSpec, hlo_sharding, spec_from_hlo
 from xpr.backend.stablehlo import Builder, Module, Value
 from xpr.core.avals import ShapedArray
@@ -48,8 +48,8 @@ def lower_partitioned_convolution(
 
 
 def _is_asked_for(b: Builder) -> bool:
-    """Whether XLA will ask for programs of one device: in whole programs for the CPU that run here."""
-    return b.may_be_partitioned and b.platform == "cpu" and not b.module.manual and not b.module.exported
+    """Whether XLA will ask for programs of one device: in whole programs that run here."""
+    return b.may_be_partitioned and can_partition(b.platform) and not b.module.manual and not b.module.exported
 
 
 def _may_partition_space(mesh: Mesh, shapes: Shapes, params: Params) -> bool:
