@@ -61,6 +61,7 @@ class Settings(threading.local):
     platforms: str | None = os.environ.get("XPR_PLATFORMS")
     enable_compilation_cache: bool = _flag("XPR_ENABLE_COMPILATION_CACHE", True)
     compilation_cache_dir: str | None = os.environ.get("XPR_COMPILATION_CACHE_DIR", DEFAULT_CACHE)  # "", None: none
+    tiered_compilation: bool = _flag("XPR_TIERED_COMPILATION")
     numpy_rank_promotion: str = os.environ.get("XPR_NUMPY_RANK_PROMOTION", "allow")
     numpy_dtype_promotion: str = os.environ.get("XPR_NUMPY_DTYPE_PROMOTION", "standard")
     allow_f16_reductions: bool = _flag("XPR_ALLOW_F16_REDUCTIONS", True)

@@ -447,7 +447,7 @@ class JitFunction:
             lowered = traced.placed(traced.interface.names, device, layout).lower()
         log_compile(self.name, traced.jaxpr.in_avals)
         with timed("compiling", self.name):
-            compiled = lowered.compile()
+            compiled = lowered._compiled(may_be_tiered=True)
         if stored is not None:
             stored.save(traced, compiled)
             self.caches.reason = stored.reason or ""

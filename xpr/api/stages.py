@@ -21,6 +21,7 @@ from xpr.backend.stablehlo import Module
 from xpr.compile.lower import lower_jaxpr
 from xpr.compile.partition import compile_module, mesh_of
 from xpr.compile.segmented import SegmentedProgram, lower_segmented
+from xpr.compile.tiering import is_tiered
 from xpr.control.xla_call import call as call_jaxpr
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from xpr.errors import DeviceNotFound
@@ -257,6 +258,13 @@ class Lowered(Stage):
           ValueError: there is no such option, the program is of another platform or of several, or it is to run on
             another number of devices than it was lowered for.
         """
+        return self._compiled(compiler_options, device_assignment)
+
+    def _compiled(
+        self, compiler_options: dict[str, Any] | None = None, device_assignment: Sequence[Any] | None = None,
+        may_be_tiered: bool = False,
+    ) -> Compiled:  # fmt: skip
+        """The program of `compile`; with `may_be_tiered` for a call, which should return soon."""
         check_options("compile", compiler_options)
         options = {**(self.traced._options or {}), **(compiler_options or {})}
         for name in OWN_OPTIONS & options.keys():
@@ -275,7 +283,7 @@ class Lowered(Stage):
         if isinstance(self._program, SegmentedProgram):
             if device is not self._device:
                 return self.traced.placed(self.interface.names, device, None).lower().compile(compiler_options)
-            segments = self._program.compile(name, options or None)
+            segments = self._program.compile(name, options or None, may_be_tiered)
             return Compiled(self.interface, segments, consts, refs, self.traced.donated())
         if self._layout is not None:
             program = compile_module(
@@ -291,6 +299,7 @@ class Lowered(Stage):
             self._text(), self.traced.program.out_avals, device, name=name, options=options or None,
             codegen=self._program.codegen, callbacks=self._program.callbacks,
             calls_expected=self._program.calls_expected,
+            is_tiered=may_be_tiered and is_tiered(self.traced.program.jaxpr),
         )  # fmt: skip
         return Compiled(self.interface, executable, consts, refs, self.traced.donated())
 

@@ -39,7 +39,8 @@ from xpr.backend.portable import refined
 from xpr.backend.sharding import Mesh, NamedSharding, as_type_says, sharding_from_proto
 from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo import POLYMORPHIC, Codegen, Module
-from xpr.backend.waiting import watched
+from xpr.backend.tiers import TieredProgram
+from xpr.backend.waiting import runs_in_background, watched
 from xpr.config import settings
 from xpr.core import events
 from xpr.core.avals import ShapedArray
@@ -75,6 +76,9 @@ _QUICK_OPTIONS: dict[str, dict[str, Any]] = {
     "cpu": {"xla_cpu_use_fusion_emitters": False} if _HAS_OTHER_EMITTERS else {}
 }
 
+# For programs that an optimized one replaces if they run for long, see tiers.py.
+_UNOPTIMIZED = {"xla_backend_optimization_level": 0, **_QUICK_OPTIONS["cpu"]}
+
 # For programs with functions that are written as arithmetic: these take 1 to 1.7 times as long in vectors of the 256
 # bits that XLA prefers on machines that have 512. Other elementwise operations are no slower in wide ones.
 _WIDE_OPTIONS: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_prefer_vector_width": 512}}
@@ -106,13 +110,15 @@ def compile(
     codegen: Codegen = _USUAL,
     callbacks: Sequence[Callback] = (),
     calls_expected: bool = True,
+    is_tiered: bool = False,
 ) -> Executable:
     """Compiles a module whose `@main` has results of the types `out_avals`.
 
     An argument that the text marks `jax.buffer_donor` is donated: results may use its buffer. `options` are XLA's
     flags by name; `codegen` says what XLA:CPU is to write. `callbacks` are the Python functions that the module calls,
     and `calls_expected` says whether a run is expected to call any; see NOTE [callbacks that are seldom called]. A
-    program with callbacks is not cached on disk, but the one without them.
+    program with callbacks is not cached on disk, but the one without them. With `is_tiered` a program without any is
+    compiled quickly first, see tiers.py.
 
     Raises:
       ValueError: XLA has no such option, or not with such a value; or the device is another process's.
@@ -134,6 +140,8 @@ def compile(
             failing, stubs = _linked(failing_calls.of(text)), failing_calls.STUBS
             without_calls = _compiled_executable(failing, out_avals, device, name, compile_options, stubs)
         return CallingExecutable(compile_for, out_avals, device, name, without_calls)
+    if is_tiered and device.platform == "cpu" and not options:
+        return _tiered_executable(text, out_avals, device, name, _compile_options(device, options, codegen))
     return _compiled_executable(text, out_avals, device, name, _compile_options(device, options, codegen))
 
 
@@ -147,6 +155,24 @@ def _compiled_executable(
         calls = tuple(library for library, each in LIBRARIES.items() if each.is_called_by(text))
         stored = StoredProgram(file, compile_options.SerializeAsString(), _LOOP in text, calls)
     return Executable(watched(runnable(raw, out_avals, device), text, device.platform), out_avals, device, name, stored)
+
+
+def _tiered_executable(
+    text: str, out_avals: Sequence[ShapedArray], device: Device, name: str, compile_options: Any
+) -> Executable:
+    """The optimized program where it is known already, and otherwise the quick one, which it may replace."""
+
+    def optimized() -> Executable:
+        return _compiled_executable(text, out_avals, device, name, compile_options)
+
+    key, file = _key_of(text, device, compile_options)
+    if key in _recent or _is_stored(file):
+        return optimized()
+    start = time.perf_counter()
+    quick = _compiled_executable(text, out_avals, device, name, _updated(compile_options, _UNOPTIMIZED))
+    seconds = time.perf_counter() - start
+    program = TieredProgram(quick.raw, lambda: optimized().raw, seconds, runs_in_background(quick.raw))
+    return Executable(program, out_avals, device, name)
 
 
 def load_stored(
@@ -186,16 +212,12 @@ def _compiled_once(text: str, device: Device, options: Any, stubs: Sequence[Any]
     Returns:
       The program, and the name of its file in the cache on disk; None where it isn't there.
     """
-    if settings.programs_folder:
-        from xpr.backend import cache  # 10 ms of imports that most processes never need
-
-        file = cache.key_of(text, device, options)
-        key: Any = file, device, settings.programs_folder
-    else:
-        key, file = (text, device, options.SerializeAsString()), None
+    key, file = _key_of(text, device, options)
     known = _recent.pop(key, None)
     if known is None:
         if file is not None:
+            from xpr.backend import cache  # 10 ms of imports that most processes never need
+
             known = cache.load_or_compile(file, text, device, options, compile_text, stubs)
         else:
             known = compile_text(text, device, options, stubs), False
@@ -205,6 +227,26 @@ def _compiled_once(text: str, device: Device, options: Any, stubs: Sequence[Any]
             _recent.popitem(last=False)
     raw, is_stored = known
     return raw, file if is_stored else None
+
+
+def _key_of(text: str, device: Device, options: Any) -> tuple[Any, str | None]:
+    """The key of a program among the small ones, and the name of its file; None where programs are not kept."""
+    if not settings.programs_folder:
+        return (text, device, options.SerializeAsString()), None
+    from xpr.backend import cache  # 10 ms of imports that most processes never need
+
+    file = cache.key_of(text, device, options)
+    return (file, device, settings.programs_folder), file
+
+
+def _is_stored(file: str | None) -> bool:
+    """Whether the cache on disk has a file."""
+    if file is None:
+        return False
+    from xpr.backend import cache  # 10 ms of imports that most processes never need
+
+    folder = cache.folder_in_use()
+    return folder is not None and (folder / file).exists()
 
 
 @_recorded

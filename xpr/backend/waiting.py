@@ -22,6 +22,7 @@ from time import perf_counter
 from typing import Any
 
 from xpr.backend import runtime
+from xpr.backend.tiers import TieredProgram
 
 LARGE = 2e8  # operations, or bytes read and written
 SOON = 0.01  # seconds
@@ -99,8 +100,13 @@ def shortest_path(program: Any) -> tuple[Callable[[list[Any], bool], Any], bool]
     """How a program may be run from now on: its `execute_sharded`, and whether the caller is to keep its token.
 
     In place of a method in Python there is jaxlib's. The second one is to be its argument `with_tokens`, too. None as
-    long as it isn't known whether the program takes long: a first run may, which loads what it needs.
+    long as it isn't known whether the program takes long: a first run may, which loads what it needs; and as long as an
+    optimized one is to replace it.
     """
+    if type(program) is TieredProgram:
+        if program.is_quick:
+            return None
+        program = program.raw
     if type(program) is WatchedProgram and not program._is_large:
         if program._is_long:
             return None
@@ -108,6 +114,11 @@ def shortest_path(program: Any) -> tuple[Callable[[list[Any], bool], Any], bool]
     if type(program) is BackgroundProgram:
         return program.raw.execute_sharded, True
     return program.execute_sharded, False
+
+
+def runs_in_background(program: Any) -> bool:
+    """Whether XLA may run the program after the call that starts it has returned."""
+    return type(program.raw if type(program) is WatchedProgram else program) is BackgroundProgram
 
 
 _in_background: deque[Any] = deque()  # the tokens of programs that may be running

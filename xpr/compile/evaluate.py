@@ -23,6 +23,7 @@ from xpr.compile.host import HOST_LIMIT, host_values, runs_on_host, without_warn
 from xpr.compile.lower import lower_jaxpr, lower_operation
 from xpr.compile.partition import mesh_of, mesh_with_devices, run_partitioned
 from xpr.compile.reference import reference_eval
+from xpr.compile.tiering import is_operation_tiered, is_tiered
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import Trace, Tracer, context, install_base
@@ -64,7 +65,10 @@ class OperationPlan:
             module = lower_jaxpr(self.program, self.device.platform)
         text, name = module.text(primitive.name), primitive.name
         codegen = Codegen(wide=module.has_formulas, quick=True)
-        executable = compiler.compile(text, self.out_avals, self.device, name=name, codegen=codegen)
+        executable = compiler.compile(
+            text, self.out_avals, self.device, name=name, codegen=codegen,
+            is_tiered=is_operation_tiered(self.out_avals),
+        )  # fmt: skip
         self.execute, self.handlers = executable.raw.execute_sharded, executable.handlers
 
 
@@ -244,7 +248,7 @@ def _compiled(jaxpr: Jaxpr, name: str, device: Any) -> Any:
     module = lower_jaxpr(jaxpr, device.platform)
     return compiler.compile(
         module.text(name), jaxpr.out_avals, device, name=name, codegen=module.codegen, callbacks=module.callbacks,
-        calls_expected=module.calls_expected,
+        calls_expected=module.calls_expected, is_tiered=is_tiered(jaxpr),
     )  # fmt: skip
 
 

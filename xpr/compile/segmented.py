@@ -13,6 +13,7 @@ from xpr.backend.sequence import Run, SequenceExecutable
 from xpr.backend.stablehlo import Module
 from xpr.compile.lower import lower_jaxpr
 from xpr.compile.segments import Segment, split_into_segments
+from xpr.compile.tiering import is_tiered
 from xpr.config import same_settings, settings_of_thread
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Atom, Jaxpr, Literal, Var
@@ -62,14 +63,15 @@ class SegmentedProgram:
                 dead[i].add(v)
         return dead
 
-    def compile(self, name: str, options: dict[str, Any] | None) -> SequenceExecutable:
+    def compile(self, name: str, options: dict[str, Any] | None, may_be_tiered: bool) -> SequenceExecutable:
         """Compiles each of the programs once, all at the same time."""
+        tiered = may_be_tiered and is_tiered(self.jaxpr)
 
         def compiled(program: tuple[Jaxpr, Module]) -> compiler.Executable:
             jaxpr, module = program
             return compiler.compile(
                 module.text(name), jaxpr.out_avals, self.device, name=name, options=options,
-                codegen=module.codegen._replace(unrolled=module.has_hot_loops),
+                codegen=module.codegen._replace(unrolled=module.has_hot_loops), is_tiered=tiered,
             )  # fmt: skip
 
         programs = dict(zip(self.modules, in_parallel(compiled, list(self.modules.items()))))
