@@ -247,6 +247,9 @@ def test_programs_for_gpus_compute_in_the_memory_of_the_device(fun):
         "scan",
         "while",
     }
+    moved = {v for eqn in program.eqns if eqn.primitive.name == "device_put" for v in eqn.outvars}
+    for v in program.outvars:
+        assert v.aval.memory_space is Space.Device or v in program.invars or v in moved
     for got, expected in zip(eval_jaxpr(program, closed.consts, x), eval_jaxpr(closed.jaxpr, closed.consts, x)):
         np.testing.assert_allclose(got, expected, rtol=1e-6)
     assert computed_on_device(closed.jaxpr) is program

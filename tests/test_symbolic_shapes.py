@@ -674,3 +674,10 @@ def test_quantiles_of_as_many_elements_as_there_will_be():
     for count in (1, 4, 7):
         x = jnp.arange(float(count)) ** 2
         assert [float(y) for y in exported.call(x)] == [float(y) for y in f(x)]
+
+
+def test_cumulative_operations_along_symbolic_axes_are_lowered_for_gpus():
+    x = xpr.ShapeDtypeStruct(dims("a, b"), FLOAT)
+    for fun in (jnp.cumsum, lax.cummax, lax.cumlogsumexp, xpr.grad(lambda x: lax.cumlogsumexp(x).sum())):
+        text = export.export(xpr.jit(fun), platforms=("cuda",))(x).mlir_module()
+        assert "stablehlo.while" in text

@@ -3,7 +3,8 @@
 The type of `2 * a` says the memory that `a` is in. XLA compiles programs for GPUs that read parts of such an array, or
 move it; where products, loops or branches compute of it there, programs fail, or are not compiled. So values are in the
 device's memory from the first operation that computes of them, up to where they leave the program, are rows of a loop's
-stacked results, or are moved by `device_put`.
+stacked results, or are moved by `device_put`. Results in the host's memory are arguments, or are moved there: others XLA
+leaves in the device's, whatever is asked.
 
     a:f32<host>[8]               a:f32<host>[8]
     b:f32<host>[8] = mul a 2.0   c:f32[8] = device_put[device=device] a
@@ -32,7 +33,7 @@ def computed_on_device(jaxpr: Jaxpr) -> Jaxpr:
     """The program with what it computes in the device's memory, cached with it; itself where nothing is on the host."""
     if not has_host_values(jaxpr):
         return jaxpr
-    return _rewritten(jaxpr, _spaces(jaxpr.invars), _spaces(jaxpr.outvars))
+    return _rewritten(jaxpr, _spaces(jaxpr.invars), _spaces(jaxpr.outvars), is_body=False)
 
 
 def has_host_values(jaxpr: Jaxpr) -> bool:
@@ -57,12 +58,17 @@ def _spaces(atoms: Sequence[Any]) -> tuple[MemorySpace, ...]:
     return tuple(map(_space, atoms))
 
 
-def _rewritten(jaxpr: Jaxpr, arguments: tuple[MemorySpace, ...], results: tuple[MemorySpace | None, ...]) -> Jaxpr:
-    """The program for arguments in these memories, with results in these; None where it may be either."""
-    key = ("computed_on_device", arguments, results)
+def _rewritten(
+    jaxpr: Jaxpr, arguments: tuple[MemorySpace, ...], results: tuple[MemorySpace | None, ...], is_body: bool
+) -> Jaxpr:
+    """The program for arguments in these memories, with results in these; None where it may be either.
+
+    The arguments of a loop's body are parts of arrays.
+    """
+    key = ("computed_on_device", arguments, results, is_body)
     known = jaxpr.memo.get(key)
     if known is None:
-        known = jaxpr.memo[key] = _Rewriting(jaxpr).run(arguments, results)
+        known = jaxpr.memo[key] = _Rewriting(jaxpr).run(arguments, results, is_body)
     return known
 
 
@@ -72,6 +78,7 @@ class _Rewriting:
     Attributes:
       env: where each variable is now, which may be in other memory than its type says.
       copies: variables in the device's memory, by those in the host's that they are copies of.
+      read: those in the host's memory that were not moved there: parts of arrays, and a loop's stacked results.
     """
 
     def __init__(self, jaxpr: Jaxpr):
@@ -79,14 +86,23 @@ class _Rewriting:
         self.eqns: list[JaxprEqn] = []
         self.env: dict[Any, Any] = {v: v for v in jaxpr.constvars}
         self.copies: dict[Any, Any] = {}
+        self.read: set[Any] = set()
 
-    def run(self, arguments: Sequence[MemorySpace], results: Sequence[MemorySpace | None]) -> Jaxpr:
+    def run(self, arguments: Sequence[MemorySpace], results: Sequence[MemorySpace | None], is_body: bool) -> Jaxpr:
         invars = list(map(_in_memory, self.jaxpr.invars, arguments))
+        if is_body:
+            self.read.update(filter(_is_on_host, invars))
         self.env.update(zip(self.jaxpr.invars, invars))
         for eqn in self.jaxpr.eqns:
             self.rewrite(eqn)
-        outvars = list(map(self.moved, self.jaxpr.outvars, results))
+        outvars = list(map(self.result, self.jaxpr.outvars, results))
         return self.jaxpr.replace(invars=invars, outvars=outvars, eqns=self.eqns)
+
+    def result(self, atom: Any, space: MemorySpace | None) -> Any:
+        """The atom in a memory space; None leaves it where it is."""
+        if space is _HOST and type(atom) is not Literal and self.env[atom] in self.read:
+            self.env[atom] = self.moved(atom, _DEVICE)
+        return self.moved(atom, space)
 
     def now(self, atom: Any) -> Any:
         return atom if type(atom) is Literal else self.env[atom]
@@ -110,7 +126,7 @@ class _Rewriting:
             self.append(with_subjaxprs(eqn, computed_on_device), invars, list(_spaces(eqn.outvars)))
         elif eqn.primitive.decides_memory:
             self.append(eqn, list(map(self.now, eqn.invars)), list(_spaces(eqn.outvars)))
-        elif eqn.primitive in _READS_PARTS:
+        elif eqn.primitive in _READS_PARTS and _is_on_host(eqn.outvars[0]):
             invars = list(map(self.now, eqn.invars))
             self.append(eqn, invars, [_space(invars[0])])
         elif eqn.primitive.regions is not None:
@@ -143,7 +159,7 @@ class _Rewriting:
             outs: list[MemorySpace | None] = [None if is_call else _DEVICE] * len(inner.outvars)
             if is_loop and region.kind == "loop":
                 outs = [_space(v) if again is None else _DEVICE for v, again in zip(inner.outvars, region.carry)]
-            new[inner] = _rewritten(inner, ins, tuple(outs))
+            new[inner] = _rewritten(inner, ins, tuple(outs), is_body=is_loop)
             for v, indices in zip(new[inner].outvars, region.results):
                 for index in indices:
                     spaces[index] = _space(v)
@@ -152,6 +168,8 @@ class _Rewriting:
     def append(self, eqn: JaxprEqn, invars: Sequence[Any], spaces: Sequence[MemorySpace]) -> None:
         """The equation with these operands, whose results are in these memories."""
         outvars = list(map(_in_memory, eqn.outvars, spaces))
+        if not eqn.primitive.decides_memory:
+            self.read.update(filter(_is_on_host, outvars))
         self.env.update(zip(eqn.outvars, outvars))
         self.eqns.append(eqn.replace(invars=list(invars), outvars=outvars))
 

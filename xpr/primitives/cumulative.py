@@ -272,7 +272,7 @@ def _logarithm_jvp(x: Any, t: Any, y: Any, axis: int, reverse: bool) -> Any:
     Of equal y[k-1] and x[k], infinities among them, half of each.
     """
     length = aval_of(x).shape[axis]
-    if length < 2:
+    if surely_below(length, 2):
         return t
     before, here = ((1, length), (0, length - 1)) if reverse else ((0, length - 1), (1, length))
     last, x, y = (slice_in_dim(v, *part, axis=axis) for v, part in ((y, before), (x, here), (y, here)))

@@ -18,6 +18,7 @@ from xpr.backend.mlir_text import int_array
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, is_linear, register
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.primitives.elementwise import add_any, mul
 from xpr.primitives.shapes import mapped_to
 from xpr.primitives.slicing import pad, slice_in_dim
@@ -45,7 +46,7 @@ def lower_scan(b: Builder, operands: list[Value], axis: int, reverse: bool, scan
     """The running result along `axis`, from its end where `reverse`; operands have one shape and dtype."""
     if not operands[0].aval.size:
         return operands[-1]
-    if b.platform == "cpu":
+    if b.platform == "cpu" or is_symbolic_dim(operands[0].aval.shape[axis]):  # a tree has layers for the length
         return _lower_loop(b, operands, axis, reverse, scan)
     dtype = operands[-1].aval.dtype
     values = [b.convert(x, scan.carried_in) for x in operands]

@@ -19,6 +19,7 @@ from xpr.core.avals import ShapedArray, aval_of, is_type_alone, refuse_without_v
 from xpr.core.check import check_jaxpr
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, make_literal
+from xpr.core.memory import MemorySpace
 from xpr.core.primitive import Primitive
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.result_types import SumOverShards
@@ -111,7 +112,12 @@ class StageTrace(Trace):
                 return self.constant(x, x)  # which is refused where its value is needed, and not in eval_shape
             refuse_without_value(x)
         aval = aval_of(x)
-        if aval.ndim == 0 and aval.dtype.kind in "biufcV" and aval.dtype.names is None:
+        if (
+            aval.ndim == 0
+            and aval.dtype.kind in "biufcV"
+            and aval.dtype.names is None
+            and aval.memory_space is MemorySpace.Device
+        ):
             return self.scalar(x, aval)
         return self.constant(x, x if type(x) is Array else from_host(np.array(x)))
 
