@@ -3,8 +3,8 @@
 The type of `2 * a` says the memory that `a` is in. XLA compiles programs for GPUs that read parts of such an array, or
 move it; where products, loops or branches compute of it there, programs fail, or are not compiled. So values are in the
 device's memory from the first operation that computes of them, up to where they leave the program, are rows of a loop's
-stacked results, or are moved by `device_put`. Results in the host's memory are arguments, or are moved there: others XLA
-leaves in the device's, whatever is asked.
+stacked results, or are moved by `device_put`. Results in the host's memory are arguments, or are moved there; others
+XLA leaves in the device's, whatever is asked.
 
     a:f32<host>[8]               a:f32<host>[8]
     b:f32<host>[8] = mul a 2.0   c:f32[8] = device_put[device=device] a
