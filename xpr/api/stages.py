@@ -347,8 +347,7 @@ class Lowered(Stage):
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's estimate of operations (flops), bytes accessed and transcendentals, before it optimizes."""
-        device = self._device or devices.default_device()
-        return portable.cost_analysis(device.client, self._text())
+        return portable.cost_analysis(self._text())
 
 
 def _checked(dialect: str | None) -> str:

@@ -117,8 +117,8 @@ def compile(
     An argument that the text marks `jax.buffer_donor` is donated: results may use its buffer. `options` are XLA's
     flags by name; `codegen` says what XLA:CPU is to write. `callbacks` are the Python functions that the module calls,
     and `calls_expected` says whether a run is expected to call any; see NOTE [callbacks that are seldom called]. A
-    program with callbacks is not cached on disk, but the one without them. With `is_tiered` a program without any is
-    compiled quickly first, see tiers.py.
+    program with callbacks is not cached on disk, but the one without them. With `is_tiered` a program for the CPU that
+    calls none is compiled quickly first, see tiers.py.
 
     Raises:
       ValueError: XLA has no such option, or not with such a value; or the device is another process's.
@@ -138,7 +138,8 @@ def compile(
         if device.platform == "cpu" and out_avals and not (calls_expected or failing_calls.has_other_effects(text)):
             compile_options = _compile_options(device, options, codegen)
             failing, stubs = _linked(failing_calls.of(text)), failing_calls.STUBS
-            without_calls = _compiled_executable(failing, out_avals, device, name, compile_options, stubs)
+            compiled = _tiered_executable if is_tiered and not options else _compiled_executable
+            without_calls = compiled(failing, out_avals, device, name, compile_options, stubs)
         return CallingExecutable(compile_for, out_avals, device, name, without_calls)
     if is_tiered and device.platform == "cpu" and not options:
         return _tiered_executable(text, out_avals, device, name, _compile_options(device, options, codegen))
@@ -158,18 +159,19 @@ def _compiled_executable(
 
 
 def _tiered_executable(
-    text: str, out_avals: Sequence[ShapedArray], device: Device, name: str, compile_options: Any
-) -> Executable:
+    text: str, out_avals: Sequence[ShapedArray], device: Device, name: str, compile_options: Any,
+    stubs: Sequence[Any] = (),
+) -> Executable:  # fmt: skip
     """The optimized program where it is known already, and otherwise the quick one, which it may replace."""
 
     def optimized() -> Executable:
-        return _compiled_executable(text, out_avals, device, name, compile_options)
+        return _compiled_executable(text, out_avals, device, name, compile_options, stubs)
 
     key, file = _key_of(text, device, compile_options)
     if key in _recent or _is_stored(file):
         return optimized()
     start = time.perf_counter()
-    quick = _compiled_executable(text, out_avals, device, name, _updated(compile_options, _UNOPTIMIZED))
+    quick = _compiled_executable(text, out_avals, device, name, _updated(compile_options, _UNOPTIMIZED), stubs)
     seconds = time.perf_counter() - start
     program = TieredProgram(quick.raw, lambda: optimized().raw, seconds, runs_in_background(quick.raw))
     return Executable(program, out_avals, device, name)
