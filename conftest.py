@@ -24,6 +24,12 @@ collect_ignore = ["xpr/as_jax.py", "tests/minimax.py", "tests/exact_values.py"]
 
 os.environ.setdefault("XPR_COMPILATION_CACHE_DIR", "")  # tests, and processes that they start, compile their programs
 
+# Tests start two hundred processes: the modules that these import are compiled once and kept, and there are no threads
+# of NumPy's linear algebra, which wait for work in a loop, and take a fifth of the time in which a process starts.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 gc.disable()  # while tests are collected, which leaves little garbage
 
 

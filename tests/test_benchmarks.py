@@ -21,17 +21,15 @@ CASES = [
 ]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _short_runs():
-    """Programs are short, samples are single calls, and what other tests left is not looked at between them."""
-    gc.collect()
+@pytest.fixture
+def short_runs(monkeypatch):
+    """Programs are short, samples are single calls, and what other tests left is not looked at before them."""
     gc.freeze()
-    whole = passes.EQUATIONS, case.SAMPLE_SECONDS
-    passes.EQUATIONS, case.SAMPLE_SECONDS = 2000, 0.0
-    yield
-    passes.EQUATIONS, case.SAMPLE_SECONDS = whole
+    monkeypatch.setattr(passes, "EQUATIONS", 2000)
+    monkeypatch.setattr(case, "SAMPLE_SECONDS", 0.0)
 
 
+@pytest.mark.usefixtures("short_runs")
 @pytest.mark.parametrize("benchmark", CASES)
 def test_every_case_runs(benchmark):
     assert benchmark.sampler(xpr)() > 0

@@ -1,27 +1,35 @@
-"""Every law of tests/ops/laws.py on every row of the op table: `pytest tests/test_laws.py -k "vjp and add-1"`."""
+"""Every law of tests/ops/laws.py on every row of the op table: `pytest tests/test_laws.py -k "vjp-add"`."""
 
 import pytest
 
 from tests import eight_devices
 from tests.ops import laws, table
 
-CASES = table.cases(table.ROWS)
 WITHOUT_XLA = ("typing", "jvp", "linearize", "vjp", "transpose")
 
 
-def _parameters(name, row, sample):
+def _parameters(row):
     for law in laws.LAWS:
-        if laws.applies(law, row, sample):
+        if any(laws.applies(law, row, sample) for sample in row.samples):
             marks = [pytest.mark.skip(reason=row.skip[law])] if law in row.skip else []
-            if law in WITHOUT_XLA and sample is row.samples[0]:
-                marks.append(pytest.mark.quick)
-            yield pytest.param(law, row, sample, id=f"{law}-{name}", marks=marks)
+            marks += [pytest.mark.quick] if law in WITHOUT_XLA else []
+            yield pytest.param(law, row, id=f"{law}-{row.primitive}", marks=marks)
 
 
-# All laws of a sample in a row: they share what is traced and compiled of it.
-@pytest.mark.parametrize("law, row, sample", [p for case in CASES for p in _parameters(*case)])
-def test_law(law, row, sample):
-    laws.check(law, row, sample)
+# All laws of a row one after another: they share what is traced and compiled of its samples.
+@pytest.mark.parametrize("law, row", [parameter for row in table.ROWS for parameter in _parameters(row)])
+def test_law(law, row):
+    failures = {}
+    for number, sample in enumerate(row.samples):
+        if laws.applies(law, row, sample):
+            try:
+                laws.check(law, row, sample)
+            except Exception as error:
+                failures[number] = error
+    if failures:
+        first, error = next(iter(failures.items()))
+        error.add_note(f"The law {law} of {row.primitive}: sample {first} of those that fail, {[*failures]}")
+        raise error
 
 
 SKIPS = [

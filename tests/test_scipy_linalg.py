@@ -9,7 +9,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.peer import leaves
+from tests.peer import JAX, beside_jax, leaves
 from tests.test_linalg import ARRAYS, positive
 from tests.test_numpy_creation import calls
 from xpr.scipy import linalg
@@ -39,19 +39,26 @@ sl.toeplitz(v) | sl.toeplitz(c[0]) | sl.toeplitz(v, u)
 """
 
 
+def arrays_in(call: str) -> dict[str, np.ndarray]:
+    return {name: ARRAYS[name] for name in compile(call, "<call>", "eval").co_names if name in ARRAYS}
+
+
 def evaluated(call: str, library: Any, scipy: Any) -> list[Any]:
-    names = {name: library.asarray(value) for name, value in ARRAYS.items()}
+    names = {name: library.asarray(value) for name, value in arrays_in(call).items()}
     return leaves(eval(call, {"sl": scipy, "np": np, **names}))
 
 
 @pytest.mark.parametrize("call", calls(CALLS))
 def test_as_jax(call: str) -> None:
-    jax = pytest.importorskip("jax")
-    ours, theirs = evaluated(call, jnp, linalg), evaluated(call, jax.numpy, jax.scipy.linalg)
-    assert len(ours) == len(theirs)
-    for x, y in zip(ours, theirs, strict=True):
-        assert (x.shape, x.dtype) == (y.shape, y.dtype)
-        np.testing.assert_allclose(x, y, rtol=2e-3, atol=2e-3 * min(1, np.abs(y).max(initial=1)))
+    ours = evaluated(call, jnp, linalg)
+
+    def compare(theirs: list[Any]) -> None:
+        assert len(ours) == len(theirs)
+        for x, y in zip(ours, theirs, strict=True):
+            assert (x.shape, x.dtype) == (y.shape, y.dtype)
+            np.testing.assert_allclose(x, y, rtol=2e-3, atol=2e-3 * min(1, np.abs(y).max(initial=1)))
+
+    beside_jax(call, arrays_in(call), lambda: evaluated(call, JAX.numpy, JAX.scipy.linalg), compare)
 
 
 DIFFERENTIATED = {

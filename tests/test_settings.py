@@ -1,5 +1,6 @@
 """Settings that warn, refuse, check and log: each does what it says, as a setting, a context and a decorator."""
 
+import gc
 import logging
 
 import numpy as np
@@ -119,6 +120,12 @@ def test_legacy_keys():
 
 
 class TestLeaks:
+    @pytest.fixture(autouse=True)
+    def frozen(self):
+        """Each trace that ends looks through all objects of the process: not through those of earlier tests."""
+        gc.collect()
+        gc.freeze()
+
     def test_a_kept_tracer(self):
         kept = []
         with (
@@ -145,7 +152,7 @@ class TestLeaks:
             transformed(lambda x: kept.append(x) or x.sum())(jnp.ones(3))
 
     def test_nothing_kept_under_other_transformations(self):
-        with xpr.check_tracer_leaks():  # each trace that ends looks through all objects of the process
+        with xpr.check_tracer_leaks():
             xpr.vmap(xpr.value_and_grad(lambda x: jnp.sin(x) * x))(jnp.ones(3))
 
     def test_nothing_kept(self):

@@ -9,7 +9,6 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.eight_devices import close, law_cases
-from tests.ops.case import Case
 from xpr import lax
 from xpr.config import override
 from xpr.errors import ShardingTypeError
@@ -148,21 +147,19 @@ def test_types(name):
 def one_of_each_primitive():
     """The sample with most operands that are sharded; not of those that hold jaxprs, which are of other types."""
     best = {}
-    for case in law_cases.CASES:
-        row, _, specs = case.values
+    for case, specs in law_cases.CASES:
         axes = sum(entry is not None for spec in specs for entry in spec)
-        if not row.primitive.call and axes > best.get(row.primitive, (0, None))[0]:
-            best[row.primitive] = axes, case
-    return [case for _, case in best.values()]
+        if not case.primitive.call and axes > best.get(case.primitive, (0, None))[0]:
+            best[case.primitive] = axes, pytest.param(case, specs, id=case.primitive.name)
+    return [parameters for _, parameters in best.values()]
 
 
-@pytest.mark.parametrize("row, sample, specs", one_of_each_primitive())
-def test_operands_over_explicit_axes(row, sample, specs):
+@pytest.mark.parametrize("case, specs", one_of_each_primitive())
+def test_operands_over_explicit_axes(case, specs):
     """Whatever is partitioned: the result has its type and the values of the reference rule, or it is ambiguous."""
-    case = Case(row, sample)
     with xpr.set_mesh(None):
         try:
-            law_cases.compare(case, specs, case.__call__, (AxisType.Explicit,) * 2)
+            law_cases.compare([(case, specs, case)], (AxisType.Explicit,) * 2)
         except ShardingTypeError as error:
             assert re.search(r"reshard|out_sharding", str(error))
 

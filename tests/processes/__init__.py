@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from tests.compiler_options import QUICK_FLAGS
 from xpr.backend.links import free_port
 
 ROOT = Path(__file__).parent.parent.parent
@@ -21,9 +22,9 @@ class Ended(NamedTuple):
 
 
 def environment(**more: str) -> dict[str, str]:
-    """This process's, without what says how many processes or devices there are."""
+    """This process's, without what says how many processes or devices there are; programs are compiled quickly."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(KEPT_OUT)}
-    return {**kept, "XPR_PLATFORMS": "cpu", "PYTHONUNBUFFERED": "1", **more}
+    return {**kept, "XPR_PLATFORMS": "cpu", "PYTHONUNBUFFERED": "1", "XLA_FLAGS": QUICK_FLAGS, **more}
 
 
 def start(
