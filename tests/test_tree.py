@@ -489,7 +489,7 @@ def test_register_dataclass_messages():
     assert "and no others. Missing fields: {'y'} of" in message(ValueError, ["x"], [])
     assert "must not overlap. Overlapping fields: {'x', 'y'} of" in message(ValueError, ["x", "y"], ["x", "y"])
     assert "Unexpected fields: {'z'} of" in message(ValueError)
-    assert "is no dataclass, so its data_fields and meta_fields are required" in fails(
+    assert "data_fields and meta_fields are required when nodetype is not a dataclass" in fails(
         TypeError, tree_util.register_dataclass, types.SimpleNamespace
     )
 

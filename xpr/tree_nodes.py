@@ -367,7 +367,8 @@ def _fields_of(
         raise TypeError(f"register_dataclass: {present} was given without {missing}; give both or neither")
     if not dataclasses.is_dataclass(nodetype):
         raise TypeError(
-            f"register_dataclass: {nodetype} is no dataclass, so its data_fields and meta_fields are required."
+            "register_dataclass: data_fields and meta_fields are required when nodetype is not a dataclass. Got "
+            f"nodetype={nodetype}."
         )
     fields = dataclasses.fields(nodetype)
     is_static = [bool(field.metadata.get("static", False)) for field in fields]

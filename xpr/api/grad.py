@@ -59,7 +59,7 @@ def jvp(
     leaves, in_tree = flatten_arguments(primals)
     tangent_leaves, tangent_tree = flatten_arguments(tangents)
     if in_tree is not tangent_tree and in_tree != tangent_tree:
-        tree.check_same_structure(tuple(primals), tuple(tangents), "jvp: the tangents must have the primals' structure")
+        tree.check_same_structure(tuple(primals), tuple(tangents), _SAME_STRUCTURE)
     _check_tangents(leaves, tangent_leaves, "jvp")
     flat = FunctionWithAux(fun, in_tree) if has_aux else FlatFunction(fun, in_tree)
     leaves, directions = list(map(as_array, leaves)), list(map(_symbolic, tangent_leaves))
@@ -103,6 +103,7 @@ def _tangent_out(tangent: Any) -> Any:
     return as_array(instantiate(tangent))
 
 
+_SAME_STRUCTURE = "jvp: the primal and tangent arguments to jax.jvp must have the same tree structure"
 _NOWHERE: frozenset[Any] = frozenset()
 _NO_TANGENT = (
     "{}: differentiates by arrays, and got a Ref of type {}. Differentiate a function of what it is to hold, which "

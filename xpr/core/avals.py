@@ -178,7 +178,7 @@ class ShapedArray:
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapedArray({self.dtype.name}{self._space_text()}{self._shape_text()}{weak})"
+        return f"ShapedArray({self.str_long()}{weak})"
 
     def __str__(self) -> str:
         return self.str_short()
@@ -186,6 +186,10 @@ class ShapedArray:
     def str_short(self) -> str:
         """The type as jaxprs print it, `f32[2,3]` or `f32[2@x,3]`."""
         return f"{short_name(self.dtype)}{self._space_text()}{self._shape_text()}"
+
+    def str_long(self) -> str:
+        """The type with the whole name of its dtype, `float32[2,3]`."""
+        return f"{self.dtype.name}{self._space_text()}{self._shape_text()}"
 
     def _space_text(self) -> str:
         return "" if self.memory_space is MemorySpace.Device else f"<{self.memory_space.name.lower()}>"
@@ -486,7 +490,12 @@ def typeof(x: Any) -> ShapedArray:
 
 
 def describe(x: Any) -> str:
-    return f"{shortened(x)} of type {type(x).__module__}.{type(x).__qualname__}"
+    return f"{shortened(x)} of type {full_name(type(x))}"
+
+
+def full_name(kind: type) -> str:
+    """The name of a class, with that of its module."""
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def shortened(x: Any) -> str:

@@ -284,7 +284,7 @@ class Tracer:
 
     def __bool__(self) -> bool:
         check_truth(self.aval)
-        what = "Attempted boolean conversion:\nbool() or a Python `if` or `while`"
+        what = f"{_TRUTH} {self.aval.str_short()}.\nbool() or a Python `if` or `while`"
         return bool(self._value_for(TracerBoolConversionError, what, _FOR_BOOL))
 
     def __int__(self) -> int:
@@ -347,6 +347,7 @@ _FOR_BOOL = """\
 Choose between values with jnp.where(condition, a, b), between computations with lax.cond, loop with lax.while_loop;
 or, if the condition depends on an argument that is the same in many calls, mark that argument static:
 jit(f, static_argnums=...) or static_argnames=..."""
+_TRUTH = "Attempted boolean conversion of traced array with shape"
 _ABSTRACT = "Abstract tracer value encountered where concrete value is expected:\n"
 _FOR_VALUE = """\
 Keep it an array; or mark the argument it depends on static:
