@@ -58,8 +58,8 @@ def jvp(
         raise TypeError("jvp: primals and tangents are given as tuples, one entry for each argument of the function.")
     leaves, in_tree = flatten_arguments(primals)
     tangent_leaves, tangent_tree = flatten_arguments(tangents)
-    if in_tree is not tangent_tree and in_tree != tangent_tree:
-        tree.check_same_structure(tuple(primals), tuple(tangents), _SAME_STRUCTURE)
+    if type(primals) is not type(tangents) or (in_tree is not tangent_tree and in_tree != tangent_tree):
+        tree.check_same_structure(primals, tangents, _SAME_STRUCTURE)
     _check_tangents(leaves, tangent_leaves, "jvp")
     flat = FunctionWithAux(fun, in_tree) if has_aux else FlatFunction(fun, in_tree)
     leaves, directions = list(map(as_array, leaves)), list(map(_symbolic, tangent_leaves))

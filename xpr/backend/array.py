@@ -257,8 +257,8 @@ class Array(metaclass=_OfArrays):
         if type(self.aval.dtype) is KeyType:  # type: ignore[comparison-overlap]  # the one dtype that is not NumPy's
             raise TypeError(
                 "A JAX array with PRNGKey dtype cannot be converted to a NumPy array, nor be read by Python: it holds "
-                f"random keys, of type {self.aval.str_short()}. xpr.random.key_data(keys) gives the words of keys, as an "
-                "array of uint32."
+                f"random keys, {self.aval.str_short()}. xpr.random.key_data(keys) gives their words, as an array of "
+                "uint32."
             )
         return np.asarray(self.host)
 
