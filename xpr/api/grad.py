@@ -120,10 +120,12 @@ def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], function: s
         expected, actual = aval_of(p).to_tangent_aval(), aval_of(t)
         varying = actual.varying - expected.varying if function == "linearize" else _NOWHERE
         if expected.shape != actual.shape or expected.dtype != actual.dtype or varying:
-            fault = "jvp: tangent values inconsistent with the primal values"
+            fault = "jvp: primal and tangent arguments to jax.jvp do not match."
+            if expected.shape != actual.shape:
+                fault = "jvp called with different primal and tangent shapes:"
             if function == "linearize":
                 called = "linearized function called on tangent values"
-                fault = f"linearize: {called} inconsistent with the original primal values"
+                fault = f"linearize: {called} inconsistent with the original primal values:"
             hint = " Tangents of integers have dtype float0." if expected.dtype == dtypes.float0 else ""
             if varying:
                 axes = tuple(sorted(varying, key=str))
@@ -132,7 +134,7 @@ def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], function: s
                     f"both, by applying `jax.lax.pcast(..., {axes}, to='varying')` to the primal value passed."
                 )
             raise ArgumentError(
-                f"{fault}: the tangent of a value of type "
+                f"{fault} The tangent of a value of type "
                 f"{aval_of(p).str_short()} has type {expected.str_short()}, and {actual.str_short()} was given.{hint}"
             )
 

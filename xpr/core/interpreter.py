@@ -367,7 +367,7 @@ def escaped(tracer: Tracer) -> str:
     """The message for a tracer that is used where its trace is not: mostly, one that outlived its function."""
     if tracer._trace.alive:
         return (
-            f"Encountered an unexpected tracer, of type {tracer.aval.str_short()}: it is used out of reach of the "
+            f"Encountered an unexpected tracer, of type {tracer.aval.str_long()}: it is used out of reach of the "
             f"transformation it belongs to, whose function is still being {tracer._trace.verb}.\n"
             f"{tracer._trace.explain(tracer)}"
             f"  used at {source.summarize(source.here())}: {source.text_of(source.here())}\n"
@@ -375,7 +375,7 @@ def escaped(tracer: Tracer) -> str:
             "not those in attributes of other objects: pass the value as an argument."
         )
     return (
-        f"Encountered an unexpected tracer, of type {tracer.aval.str_short()}: it was used after the function it was "
+        f"Encountered an unexpected tracer, of type {tracer.aval.str_long()}: it was used after the function it was "
         f"made in had been {tracer._trace.verb}, and has escaped, through global state, an attribute or a closure, as "
         f"a side effect.\n{tracer._trace.explain(tracer)}{tracer._trace.created(tracer)}"
         f"  used at {source.summarize(source.here())}: {source.text_of(source.here())}\n"
