@@ -322,7 +322,7 @@ ruled.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
         (lambda: lax.add(1, 1.0), "add requires arguments to have the same dtypes, and got i32[], f32[]"),
         (
             lambda: lax.add(X, np.array("a")),
-            "operation add as a JAX value. The problematic value is of type numpy.ndarray, which is no array, and was "
+            "operation add as a JAX value. The problematic value is of type numpy.ndarray, which is no array, and was"
             " passed to add at position 1. A NumPy array of dtype <U1 is not a valid JAX type.",
         ),
         (lambda: xpr.jit(lambda x: lax.sin("a"))(X), "builtins.str, which is no array, and was passed to sin at"),
