@@ -10,6 +10,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from xpr import dtypes, errors, lax
+from xpr.experimental.random import stateful_rng
 
 
 def sine(lib):
@@ -329,6 +330,42 @@ ruled.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
         (lambda: xpr.jvp(jnp.sin, (X,), (X[:2],)), "jvp called with different primal and tangent shapes: The tangent"),
         (lambda: xpr.jvp(jnp.sin, (X,), (X.astype("f2"),)), "arguments to jax.jvp do not match. The tangent"),
         (lambda: xpr.jvp(jnp.sin, (X,), [X]), "arguments to jax.jvp must have the same tree structure"),
+        (lambda: jnp.fft.fftfreq(1.5), "The n argument of jax.numpy.fft.fftfreq only takes an int. Got n = 1.5. It is"),
+        (lambda: jnp.fft.rfft(X, axis=[0, 0]), "Please use jax.numpy.fft.rfftn. Got axis = [0, 0]"),
+        (lambda: lax.fft(X + 0j, "FFT", (3, 3)), "FFT input shape (3,) must have at least as many input dimensions as"),
+        (lambda: jnp.arange(2j), "Passing complex start/stop/step to jnp.arange is no longer supported: complex"),
+        (lambda: jnp.nanargmax(X[:0]), "nanargmax: attempt to get argmax of an empty sequence, f32[0] along axis None"),
+        (lambda: jnp.array(None), "None is not a valid value for jnp.array. Was a result not returned?"),
+        (lambda: jnp.broadcast_to(X, (1,)), "Incompatible shapes for broadcasting: (3,) does not broadcast to (1,)"),
+        (lambda: jnp.broadcast_to(X[None], (3,)), "Cannot broadcast to shape with fewer dimensions: (1, 3) does not"),
+        (lambda: jnp.r_["other", X], "could not understand directive 'other'. One is \"r\""),
+        (lambda: xpr.jit(lambda i: jnp.choose(i, [X, X]))(0), "because jnp.choose was jit-compiled with mode='raise'"),
+        (lambda: jnp.clip(X + 1j, 0), "Complex values have no ordering and cannot be clipped. Clip the real"),
+        (lambda: jnp.sum(X, axis=(0, -1)), "duplicate value in 'axis': (0, -1) has a repeated axis; the array has 1"),
+        (lambda: jnp.pad(X, 1, "edge", end_values=0), "unsupported keyword arguments for mode 'edge': ['end"),
+        (lambda: jnp.tensordot(X, X, axes=2), "Number of tensordot axes (2) exceeds input ranks, those of f32[3] and"),
+        (lambda: jnp.trace(X[None], axis1=1, axis2=-1), "axis1 and axis2 can not be same, and are both 1"),
+        (lambda: xpr.jit(lambda x: x.tolist())(X), "The tolist() method was called on traced array:\nit needs"),
+        (lambda: lax.fori_loop(np.int8(0), np.int16(2), max, 0), "arguments to fori_loop must have equal types, and"),
+        (lambda: lax.scan(max, 0, X, unroll=-1), "`unroll` must be a bool or an integer that isn't negative"),
+        (lambda: lax.scan(lambda c, x: (c, x), 0, [1, 2]), "got value with no leading axis to scan over: xs[0], xs[1]"),
+        (lambda: lax.scan(max, 0, X, 5), "got `length` argument of 5 which disagrees with leading axis sizes [3]."),
+        (
+            lambda: xpr.jit(lambda n: lax.scan(lambda c, _: (c, c), X, None, n))(3),
+            "The `length` argument to `scan` expects a concrete `int` value, and is i32[], traced.",
+        ),
+        (
+            lambda: xpr.random.categorical(xpr.random.key(0), X, shape=(5,), replace=False),
+            "Number of samples without replacement (5) is greater than that of categories (3)",
+        ),
+        (
+            lambda: xpr.vmap(lambda x: lax.pshuffle(x, "i", [0, 0, 1]), axis_name="i")(X),
+            "`perm` does not represent a permutation: [0, 0, 1], for the 3 rows of 'i'",
+        ),
+        (
+            lambda: xpr.jit(lambda x: stateful_rng().uniform() + x)(X),
+            "When used within transformed code, as it is here, a generator would be traced with one seed",
+        ),
         (lambda: lax.rem(1j, 1j), "rem does not accept dtype complex64"),
         (lambda: lax.reshape(X, (1.5, 2)), "Shapes must be 1D sequences of concrete values of integer type"),
         (lambda: lax.broadcast_in_dim(X, (3, 3), (0, 1)), "must have length equal to operand ndim"),

@@ -759,7 +759,7 @@ def test_disable_jit_after_compiled_calls():
 
 @pytest.mark.parametrize("call", [lambda: jnp.asarray(1) + 2**40, lambda: xpr.jit(lambda x: x + 2**40)(1)])
 def test_python_integers_that_do_not_fit(call):
-    with pytest.raises(OverflowError, match="1099511627776 (out of bounds for|does not fit in) int32"):
+    with pytest.raises(OverflowError, match="1099511627776 (out of bounds for|too large to convert to) int32"):
         call()
 
 
@@ -1030,7 +1030,9 @@ class TestRefusedFunctions:
 @pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 2**100])
 def test_integers_that_do_not_fit(number):
     for f in (xpr.jit(lambda x: x), xpr.jit(lambda x: x + 0), jnp.asarray, xpr.device_put):
-        with pytest.raises(OverflowError, match=f"The Python integer {number} does not fit in int32. Switch 64-bit"):
+        with pytest.raises(
+            OverflowError, match=f"Python int {number} too (large to convert to|small for) int32. Switch 64-bit"
+        ):
             f(number)
     for f in (xpr.jit(lambda a, x: x), xpr.jit(lambda a, x: a + x["n"])):
         with pytest.raises(OverflowError, match=rf"An overflow .*, whose argument path is x\['n'\]. .* {number}"):

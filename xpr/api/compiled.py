@@ -164,9 +164,9 @@ class Compiled(Stage):
         compiled_for, names = self.interface.in_avals, self.interface.names
         pairs = [(name, expected, aval_of(x)) for name, expected, x in zip(names, compiled_for, leaves)]
         wrong = [each for each in pairs if _kind(each[1]) != _kind(each[2])]
+        named = [(name, *(aval.str_short(short_dtypes=False) for aval in avals)) for name, *avals in wrong]
         lines = [
-            f"Argument '{name}' compiled with {expected.str_long()} and called with {actual.str_long()}"
-            for name, expected, actual in wrong
+            f"Argument '{name}' compiled with {expected} and called with {actual}" for name, expected, actual in named
         ]
         first = f"{self.interface.name}: Argument types differ between the program and this call. The mismatches are:"
         last = "Convert these arguments, compile another program for them, or call the jitted function, which does."

@@ -241,7 +241,7 @@ def _not_numeric(x: Any) -> str:
 def _unwrapped(x: Any) -> Any:
     """The value of an object of another library, as something that `_array_of` converts."""
     if x is None:
-        raise ValueError("array: None is not a value that an array can hold. Was a result not returned?")
+        raise ValueError("array: None is not a valid value for jnp.array. Was a result not returned?")
     if hasattr(x, "__jax_array__"):
         return x.__jax_array__()
     if isinstance(x, (list, tuple)):

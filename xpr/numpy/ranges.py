@@ -74,7 +74,10 @@ def arange(
     if by == 0:
         raise ZeroDivisionError("arange: the step is 0.")
     if any(isinstance(x, complex) for x in (first, last, by)):
-        raise ValueError("arange: complex numbers are not ordered, so there is no range of them.")
+        raise ValueError(
+            "arange: Passing complex start/stop/step to jnp.arange is no longer supported: complex numbers are not "
+            "ordered, so there is no range of them."
+        )
     if any(map(is_symbolic_dim, (first, last, by))):
         if any(isinstance(x, float) for x in (first, last, by)):
             raise ValueError(

@@ -67,8 +67,8 @@ def fori_loop(
     if None in bounds and (unroll is True or (unroll or 1) != 1):
         which = "lower" if bounds[0] is None else "upper"
         raise ValueError(
-            f"fori_loop: `unroll` is for bounds that are known while tracing, and the {which} one is traced. "
-            "Leave it out, or make the argument it comes from static."
+            f"fori_loop: Can only use `unroll` with bounds that are known while tracing, and the {which} one is "
+            "traced. Leave it out, or make the argument it comes from static."
         )
     try:
         if None in bounds:
@@ -143,7 +143,7 @@ def _of_one_type(lower: Any, upper: Any) -> tuple[Any, Any]:
         if high.weak_type:
             return lower, _of_dtype(upper, low.dtype)
     raise TypeError(
-        f"fori_loop: the bounds (arguments to fori_loop) must have equal types, and are {low.str_short()} and "
+        f"fori_loop: the bounds among the arguments to fori_loop must have equal types, and are {low.str_short()} and "
         f"{high.str_short()}. Convert one."
     )
 

@@ -93,7 +93,9 @@ def _directive(text: str, axis: int, ndmin: int, position: int) -> tuple[int, in
     except ValueError:
         numbers = []
     if not 1 <= len(numbers) <= 3:
-        raise ValueError(f'r_ and c_: the directive {text!r} is neither "r", "c", nor up to three integers.')
+        raise ValueError(
+            f'r_ and c_: could not understand directive {text!r}. One is "r", "c", or up to three integers.'
+        )
     return (*numbers, *(axis, ndmin, position)[len(numbers) :])  # type: ignore[return-value]  # three in all
 
 
