@@ -309,7 +309,7 @@ def test_compiler_options_are_those_of_whole_programs():
     inner = xpr.jit(lambda x: x * 2, compiler_options={"xla_cpu_enable_fast_math": False})
     assert inner(2.0) == 4 and xpr.grad(inner)(2.0) == 2 and xpr.vmap(inner)(jnp.ones(2))[0] == 2
     for outer in (xpr.jit(lambda x: inner(x)), lambda x: xpr.make_jaxpr(inner)(x), xpr.jit(xpr.vmap(inner))):
-        with pytest.raises(ValueError, match="`compiler_options` can only be passed to the outermost `jit`, since XLA"):
+        with pytest.raises(ValueError, match="`compiler_options` can only be passed to top-level `jax.jit`, since XLA"):
             outer(jnp.ones(2))
 
 

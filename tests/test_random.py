@@ -562,7 +562,7 @@ WRONG = [
     (lambda: random.choice(KEY, 5, (6,), replace=False), ValueError, "6 elements.*there are 5"),
     (lambda: random.choice(KEY, 5, (2,), p=jnp.ones(4)), ValueError, "the 5 elements"),
     (lambda: random.categorical(KEY, jnp.zeros((3, 4)), shape=()), ValueError, r"must end with.*\(3,\)"),
-    (lambda: random.categorical(KEY, jnp.zeros(4), shape=(5,), replace=False), ValueError, "5 samples .* are 4"),
+    (lambda: random.categorical(KEY, jnp.zeros(4), shape=(5,), replace=False), ValueError, "5. is greater"),
     (lambda: random.permutation(KEY, 10, axis=3), ValueError, "there is no axis 3 in an array of 1 axes"),
     (lambda: random.gumbel(KEY, (3,), mode="higher"), ValueError, "one of low, high, highest, and 'higher' was given"),
     (lambda: random.randint(KEY, (3,), 0, 2**31 + 1), OverflowError, "maxval is 2147483649, and int32 has"),

@@ -320,7 +320,7 @@ def test_a_carry_of_another_structure_is_refused():
     "call, message",
     [
         (lambda: lax.scan(lambda c, x: c, 0.0, ROWS), r"scan body output must be a pair, got float32\[\]\. "),
-        (lambda: lax.scan(3, 0.0, ROWS), "must be a function"),
+        (lambda: lax.scan(3, 0.0, ROWS), "lax.scan: the body of a scan must be callable, and is 3"),
         (lambda: lax.scan(lambda c, x: (c, x), 0.0), "`length` has to say"),
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, {"a": ROWS, "b": ROWS[:2]}), r"(?s)equally long.*xs\['b'\]"),
         (

@@ -205,9 +205,9 @@ def test_predicates_are_boolean_scalars():
         lax.while_loop(lambda c: c, lambda c: c + 1, 0)
     with pytest.raises(TypeError, match=r"It gives bool\[3\]"):
         lax.while_loop(lambda c: c < 0, lambda c: c + 1, jnp.ones(3))
-    with pytest.raises(TypeError, match="the predicate of a while_loop must be a function"):
+    with pytest.raises(TypeError, match="lax.while_loop: the predicate of a while_loop must be callable"):
         lax.while_loop(True, lambda c: c, 0)
-    with pytest.raises(TypeError, match="the body of a while_loop must be a function"):
+    with pytest.raises(TypeError, match="the body of a while_loop must be callable"):
         lax.while_loop(lambda c: c < 1, None, 0)
 
 

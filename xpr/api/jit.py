@@ -321,7 +321,7 @@ class JitFunction:
         if self.options.xla_options and _is_staged():
             raise ValueError(
                 f"jit: {describe_function(self.fun)} is called inside of a function that is traced, and "
-                "`compiler_options` can only be passed to the outermost `jit`, since XLA compiles programs as a whole: "
+                "`compiler_options` can only be passed to top-level `jax.jit`, since XLA compiles programs as a whole: "
                 f"{self.options.xla_options}."
             )
         if self.options.in_shardings is None and self.options.out_shardings is None:

@@ -302,11 +302,11 @@ class Tracer:
         return kind(self._value_for(ConcretizationTypeError, f"{_ABSTRACT}{kind.__name__}()", way_out))
 
     def __index__(self) -> int:
-        check_index(self.aval)
         return self.static_integer("The __index__() method was called on traced array:\nan index, a length or a shape")
 
     def static_integer(self, what: str) -> int:
         """The value as a Python integer; `what` it is to be, for the message where it is not known."""
+        check_index(self.aval)
         return operator.index(self._value_for(TracerIntegerConversionError, what, _FOR_INDEX))
 
     def static_bound(self) -> int:

@@ -92,6 +92,11 @@ def scan(
     if settings.disable_jit and n and until is None:
         return _in_python(f, init, rows, xs_tree, n, reverse)
     body, carry = _typed_body(f, carry, in_tree, rows, xs_tree)
+    if isinstance(unroll, Tracer):
+        raise ConcretizationTypeError(
+            f"scan: The `unroll` argument to `scan` expects a concrete `int` or `bool` value, and is "
+            f"{unroll.aval.str_short()}, traced. Make the argument that it comes from static."
+        )
     num_steps = n if unroll is True else int(unroll)
     if num_steps < 0:
         raise ValueError(f"scan: `unroll` must be a bool or an integer that isn't negative, and is {unroll!r}.")

@@ -57,6 +57,8 @@ def fori_loop(
     >>> lax.fori_loop(0, 5, lambda i, total: total + i, 0)
     Array(10, dtype=int32, weak_type=True)
     """
+    if not callable(body_fun) and type(body_fun) is not Watched:
+        raise TypeError(f"lax.fori_loop: body_fun must be callable, and is {body_fun!r}.")
     bounds = _static_bound(lower), _static_bound(upper)
     if settings.disable_jit and None not in bounds:
         init_val = tree.map(as_array, init_val)  # so that no step changes a NumPy array in place
