@@ -474,7 +474,7 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
     Array([ 0. ,  0.5, -1. , -0.5], dtype=float32)
     """
     n = _samples("fftfreq", n)
-    return _frequencies(np.roll(np.arange(-(n // 2), n - n // 2), -(n // 2)), n, d, dtype, device)
+    return _frequencies("fftfreq", np.roll(np.arange(-(n // 2), n - n // 2), -(n // 2)), n, d, dtype, device)
 
 
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
@@ -494,7 +494,7 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
     Array([0.  , 0.25, 0.5 ], dtype=float32)
     """
     n = _samples("rfftfreq", n)
-    return _frequencies(np.arange(n // 2 + 1), n, d, dtype, device)
+    return _frequencies("rfftfreq", np.arange(n // 2 + 1), n, d, dtype, device)
 
 
 def _samples(name: str, n: Any) -> int:
@@ -508,8 +508,12 @@ def _samples(name: str, n: Any) -> int:
         ) from None
 
 
-def _frequencies(cycles: np.ndarray, n: int, d: Any, dtype: Any, device: Any) -> Any:
+def _frequencies(name: str, cycles: np.ndarray, n: int, d: Any, dtype: Any, device: Any) -> Any:
     dtype = dtypes.of_python(float) if dtype is None else requested_dtype(dtype)
+    if isinstance(d, (list, tuple)):
+        raise ArgumentError(
+            f"The d argument of jax.numpy.fft.{name} only takes a single value. Got d = {d}. It is the sample spacing."
+        )
     if not isinstance(d, (int, float)):
         d = asarray_like(d)
     return to_device(divide(asarray(cycles, dtype), multiply(d, n or 1)), device)

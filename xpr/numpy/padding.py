@@ -70,7 +70,9 @@ def pad(array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant",
     if callable(mode):
         return _by_function(array, widths, mode, kwargs)
     if mode not in _OPTIONS:
-        raise NotImplementedError(f"pad: {mode!r} is no mode; they are {', '.join(_OPTIONS)}, and functions.")
+        raise NotImplementedError(
+            f"pad: Unimplemented padding mode '{mode}' for np.pad. Modes are {', '.join(_OPTIONS)}, and functions."
+        )
     if unknown := set(kwargs) - _OPTIONS[mode]:
         raise ValueError(
             f"pad: unsupported keyword arguments for mode {mode!r}: {sorted(unknown)}. It takes "

@@ -124,6 +124,6 @@ def _value(x: Any) -> Any:
 def _missing(platform: str, platforms: Platforms) -> str:
     known = ", ".join(name for names in platforms for name in names or ()) or "none"
     return (
-        f"platform_dependent: a translation rule, a function among those for {known}, was not found for platform "
+        f"platform_dependent: a translation rule among the functions for {known} was not found for platform "
         f"{platform}. Give one for it as a keyword, or default=."
     )

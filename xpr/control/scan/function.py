@@ -84,6 +84,8 @@ def scan(
     >>> lax.scan(lambda c, x: (c + x, c), jnp.zeros(()), jnp.ones(5), until=lambda c: c > 2)
     (Array(3., dtype=float32), Array([0., 1., 2., 0., 0.], dtype=float32))
     """
+    if not callable(f) and type(f) is not Watched:
+        raise TypeError(f"lax.scan: the body of a scan must be callable, and is {f!r}.")
     rows, xs_tree = tree.flatten(xs)
     n = _length(rows, xs, length)
     if type(f) is Watched:
