@@ -465,11 +465,14 @@ class TestPrint:
         xpr.debug.print(ordered=True)("{ordered}", ordered=1)
         xpr.debug.callback(ordered=True)(lambda ordered: print(ordered), ordered=2)
         for call, message in (
-            (lambda: xpr.debug.print(x=1), r"debug.print: there is no format, and there are other arguments: x\."),
-            (lambda: xpr.debug.log(x=1), "debug.log: there is no format"),
+            (
+                lambda: xpr.debug.print(x=1),
+                r"debug_print received unexpected arguments in the two-call form, .* no format .*: x\.",
+            ),
+            (lambda: xpr.debug.log(x=1), "debug_log received unexpected"),
             (
                 lambda: xpr.debug.callback(None, 5),
-                "debug.callback: there is no callback, .*: 5. Give the callback first",
+                "debug_callback received unexpected arguments in the two-call form, .*: 5. Give them in the second",
             ),
         ):
             with pytest.raises(TypeError, match=message):
@@ -484,7 +487,7 @@ class TestPrint:
             (
                 ValueError,
                 lambda: xpr.debug.print("{}", 1, 2, z=3),
-                "positional arguments: 1; Unused keyword.*: z",
+                r"positional arguments to `jax.debug.print`: \['1'\]; Unused keyword.*: \['z'\]",
             ),
             (ValueError, lambda: xpr.jit(lambda x: xpr.debug.print(f"{x}"))(1.0), "You may be passing an f-string"),
             (TypeError, lambda: xpr.debug.print(3), "takes a format string first"),

@@ -380,7 +380,7 @@ def test_rows_beyond_the_groups_of_a_ragged_dot_are_zero():
             (3, 3, 4),
             [2, 4, 1],
             ((((1,), (1,)), ((), ())), (0,), ()),
-            r"exactly one rhs group dimension, the axis of f32\[3,3,4\] .*rhs_group_dimensions=\(\)",
+            r"exactly one rhs group dimension when .*: the axis of f32\[3,3,4\] .*rhs_group_dimensions=\(\)",
         ),
         (
             (7, 4),

@@ -266,7 +266,7 @@ def test_rules_get_arrays():
     xpr.grad(fun)(1.0)
     assert shapes == [((), np.float32)]
     fun.defvjp(lambda x: (x, "text"), lambda res, ct: (ct,))
-    with pytest.raises(TypeError, match="returned a value of type .* which is no array"):
+    with pytest.raises(TypeError, match="returned a value of type .* which is not a valid JAX type"):
         xpr.grad(fun)(1.0)
 
 
@@ -714,8 +714,9 @@ def test_rules_that_give_other_results_than_the_function():
     jvp.defjvp(lambda p, t: (jnp.ones(3), jnp.ones(3)))
     vjp = xpr.custom_vjp(lambda x: x)
     vjp.defvjp(lambda x: (jnp.ones(3), None), lambda res, ct: (ct,))
-    for fun, what in ((jvp, "the jvp rule's first result"), (vjp, "the first result of fwd")):
-        with pytest.raises(TypeError, match=rf"{what} must give what the function gives, \(f32\[\]\), .*f32\[3\]"):
+    for fun, what in ((jvp, "jvp"), (vjp, "fwd")):
+        message = rf"got {what} output type float32\[3\] which doesn't match what the function gives: float32\[\]"
+        with pytest.raises(TypeError, match=message):
             xpr.grad(xpr.jit(fun))(1.0)
     jvp, vjp = xpr.custom_jvp(lambda x: x), xpr.custom_vjp(lambda x: x)
     jvp.defjvp(lambda p, t: ((p[0],), (t[0],)))

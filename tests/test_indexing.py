@@ -583,7 +583,8 @@ SCATTER = dict(update_window_dims=(1,), inserted_window_dims=(0,), scatter_dims_
         ),
         (
             dict(operand_batching_dims=(1,), start_indices_batching_dims=(1,)),
-            r"start_indices_batching_dims in gather op must not name the index vector dimension, 1, and is \(1,\)",
+            r"Gather op cannot have the index vector dimension as a batching dimension, and "
+            r"start_indices_batching_dims, which is \(1,\), names it, 1",
         ),
         (
             dict(offset_dims=(), operand_batching_dims=(1,), start_indices_batching_dims=(0,)),
@@ -673,7 +674,7 @@ def test_dimension_numbers_print_as_they_are_made():
         ),
         (lambda x: x.at[[0, 1]].set(1.0), TypeError, r"x\[jnp.array\(\[0, 2\]\)\]"),
         (lambda x: x[1.0], TypeError, "boolean type, got indexer with type float at position 0: 1.0. An index"),
-        (lambda x: x[0, "a"], TypeError, "boolean type, got indexer with type str at position 1: 'a'. An index"),
+        (lambda x: x[0, "a"], TypeError, "JAX does not support string indexing, .* and 'a' is at position 1 of"),
         (lambda x: x[jnp.array([1.0])], TypeError, r"indexer with type f32\[1\] at position 0.*astype\(int\)"),
         (
             lambda x: x[jnp.array([True])],
@@ -683,7 +684,7 @@ def test_dimension_numbers_print_as_they_are_made():
         (lambda x: x[jnp.array([0, 1]), jnp.array([0, 1, 2])], IndexError, r"\(2,\), \(3,\)"),
         (lambda x: x.at[0].set(jnp.ones(3)), ValueError, r"shape \(3,\) don't broadcast to shape \(4,\)"),
         (lambda x: x.at[0].set(1.0, mode="wrap"), ValueError, "mode 'wrap'"),
-        (lambda x: jnp.take(x, jnp.array([0.5])), TypeError, "take: indices must be integers"),
+        (lambda x: jnp.take(x, jnp.array([0.5])), TypeError, "take indices must be of integer type, got float32: they"),
         (lambda x: jnp.zeros((0, 2))[jnp.array([0])], IndexError, "axis 0 with size 0"),
         (lambda x: lax.dynamic_slice(x, (0, 0), (4, 4)), TypeError, r"\(4, 4\) does not fit into f32\[3,4\]"),
         (lambda x: lax.dynamic_slice(x, (0.0, 0), (1, 1)), TypeError, "integers"),

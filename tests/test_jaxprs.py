@@ -256,3 +256,27 @@ def test_effects():
     closed = xpr.make_jaxpr(lambda x: xpr.jit(lambda x: xpr.debug.print("{}", x, ordered=True))(x) or x + 1)(1.0)
     assert closed.effects == closed.jaxpr.effects == closed.eqns[0].effects == {"ordered"}
     assert closed.eqns[1].effects == frozenset()
+
+
+def test_equal_copies_of_numpy_arrays_are_one_constant():
+    table, other = np.arange(3, dtype=np.float32), np.array([0, 1, 3], np.float32)
+    closed = xpr.make_jaxpr(lambda: (jnp.array(table), jnp.sum(table), table, jnp.sum(other), np.arange(3)))()
+    assert [x.dtype.name for x in closed.consts] == ["float32", "float32", "int32"]
+    core.check_jaxpr(closed)
+
+    def changes():
+        before = jnp.sum(table)
+        table[0] = 5
+        return before, jnp.sum(table)
+
+    assert list(map(float, xpr.jit(changes)())) == [3, 8]
+
+
+def test_conversions_of_numbers_are_known_while_tracing():
+    convert = lambda x, dtype: xpr.make_jaxpr(lambda: lax.convert_element_type(x, dtype))()
+    assert str(convert(3.0, jnp.float16)) == "{ lambda ; . let in (3.0:f16,) }"
+    assert not convert(np.arange(3, dtype=np.int32), jnp.int32).eqns and convert(np.arange(3), jnp.float32).eqns
+    assert float(lax.convert_element_type(2**100, jnp.float32)) == 2.0**100
+    assert int(lax.convert_element_type(np.nan, jnp.int32)) == 0 and int(lax.convert_element_type(300, jnp.uint8)) == 44
+    with pytest.raises(OverflowError, match="Python int 4294967296 too large to convert to int32"):
+        lax.convert_element_type(2**32, jnp.int32)

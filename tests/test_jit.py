@@ -276,7 +276,7 @@ def test_lower_compile_and_analyses():
     assert compiled.memory_analysis().argument_size_in_bytes == 64
     x = np.eye(4, dtype=np.float32)
     np.testing.assert_allclose(compiled(x), np.sin(x) @ x, rtol=1e-6)
-    with pytest.raises(TypeError, match=r"x   compiled for f32\[4,4\]   called with f32\[3\]"):
+    with pytest.raises(TypeError, match=r"x. compiled with float32\[4,4\] and called with float32\[3\]"):
         compiled(jnp.ones(3))
     with pytest.raises(TypeError, match="args   expected tuple of 1, got tuple of 2"):
         compiled(x, x)
@@ -309,7 +309,7 @@ def test_compiler_options_are_those_of_whole_programs():
     inner = xpr.jit(lambda x: x * 2, compiler_options={"xla_cpu_enable_fast_math": False})
     assert inner(2.0) == 4 and xpr.grad(inner)(2.0) == 2 and xpr.vmap(inner)(jnp.ones(2))[0] == 2
     for outer in (xpr.jit(lambda x: inner(x)), lambda x: xpr.make_jaxpr(inner)(x), xpr.jit(xpr.vmap(inner))):
-        with pytest.raises(ValueError, match="`compiler_options` can only be passed to the outermost `jit`, since XLA"):
+        with pytest.raises(ValueError, match="`compiler_options` can only be passed to top-level `jax.jit`, since XLA"):
             outer(jnp.ones(2))
 
 
@@ -586,9 +586,13 @@ def twice(fun, make):
     "call, error, part",
     [
         (lambda: xpr.jit(3), TypeError, "jit: Expected a callable value, and got 3 of type int"),
-        (lambda: xpr.jit(lambda x: x)("a"), TypeError, "argument x of <lambda> at test_jit.py:"),
-        (lambda: xpr.jit(lambda x: "a")(1), TypeError, "returned a value of type str, at result, which is no array"),
-        (lambda: xpr.jit(lambda x: {"k": [x, "a"]})(1), TypeError, "result['k'][1]"),
+        (
+            lambda: xpr.jit(lambda x: x)("a"),
+            TypeError,
+            "is of type builtins.str, 'a', and was passed to the function at path x",
+        ),
+        (lambda: xpr.jit(lambda x: "a")(1), TypeError, "returned a value of type str, which is not a valid JAX type"),
+        (lambda: xpr.jit(lambda x: {"k": [x, "a"]})(1), TypeError, "of type str, at output component ['k'][1], which"),
         (lambda: xpr.jit(lambda x: x, static_argnums=0)([1]), ValueError, "Non-hashable static arguments"),
         (lambda: twice(xpr.jit(lambda x: 1.0, static_argnums=0), Incomparable), ValueError, "comparable using __eq__"),
         (
@@ -755,7 +759,7 @@ def test_disable_jit_after_compiled_calls():
 
 @pytest.mark.parametrize("call", [lambda: jnp.asarray(1) + 2**40, lambda: xpr.jit(lambda x: x + 2**40)(1)])
 def test_python_integers_that_do_not_fit(call):
-    with pytest.raises(OverflowError, match="1099511627776 (out of bounds for|does not fit in) int32"):
+    with pytest.raises(OverflowError, match="1099511627776 (out of bounds for|too large to convert to) int32"):
         call()
 
 
@@ -809,9 +813,9 @@ def test_compiled_programs_name_the_arguments_that_differ():
     with pytest.raises(TypeError) as caught:
         compiled(params | {"b": np.ones(3, np.float32)}, np.ones(3, np.int32))
     assert str(caught.value).splitlines() == [
-        "loss: called with other types of arguments than it was compiled for:",
-        "  params['b']   compiled for f32[2]   called with f32[3]",
-        "  x             compiled for f32[3]   called with i32[3]",
+        "loss: Argument types differ between the program and this call. The mismatches are:",
+        "Argument 'params['b']' compiled with float32[2] and called with float32[3]",
+        "Argument 'x' compiled with float32[3] and called with int32[3]",
         "Convert these arguments, compile another program for them, or call the jitted function, which does.",
     ]
     with pytest.raises(
@@ -886,7 +890,7 @@ def test_calls_of_compiled_programs_are_known_by_their_types():
         for _ in range(2):
             np.testing.assert_array_equal(compiled(jnp.ones(3), {"a": scale}), np.full(3, scale))
     assert len(compiled.known.in_trees) == 3
-    with pytest.raises(TypeError, match="other types of arguments"):
+    with pytest.raises(TypeError, match="Argument types differ between"):
         compiled(jnp.ones(4), {"a": 2.0})
     with pytest.raises(TypeError, match="a compiled program can't be transformed"):
         xpr.grad(lambda x: compiled(x, {"a": 2.0}).sum())(jnp.ones(3))
@@ -1026,7 +1030,9 @@ class TestRefusedFunctions:
 @pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 2**100])
 def test_integers_that_do_not_fit(number):
     for f in (xpr.jit(lambda x: x), xpr.jit(lambda x: x + 0), jnp.asarray, xpr.device_put):
-        with pytest.raises(OverflowError, match=f"The Python integer {number} does not fit in int32. Switch 64-bit"):
+        with pytest.raises(
+            OverflowError, match=f"Python int {number} too (large to convert to|small for) int32. Switch 64-bit"
+        ):
             f(number)
     for f in (xpr.jit(lambda a, x: x), xpr.jit(lambda a, x: a + x["n"])):
         with pytest.raises(OverflowError, match=rf"An overflow .*, whose argument path is x\['n'\]. .* {number}"):
@@ -1070,7 +1076,8 @@ def test_donation_by_name_needs_a_signature():
         def __call__(self, *args):
             return None
 
-    with pytest.raises(ValueError, match="donate_argnames names 'a', and .* has no signature .*. Say donate_argnums."):
+    message = "donate_argnames names 'a'. Getting the signature of function .* failed. Pass donate_argnums instead"
+    with pytest.raises(ValueError, match=message):
         xpr.jit(Unsigned(), donate_argnames="a")
 
 

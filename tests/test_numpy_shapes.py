@@ -286,8 +286,8 @@ ERRORS = [
     ("jnp.delete(i, 9)", IndexError, "out of bounds"),
     ("jnp.pad(i, -1)", ValueError, "negative"),
     ("jnp.pad(i, 1.5)", TypeError, "integers"),
-    ('jnp.pad(i, 1, mode="foo")', NotImplementedError, "no mode"),
-    ("jnp.pad(i, 1, foo=1)", ValueError, "keywords"),
+    ('jnp.pad(i, 1, mode="foo")', NotImplementedError, "Unimplemented padding mode .foo. for np.pad"),
+    ("jnp.pad(i, 1, foo=1)", ValueError, "unsupported keyword arguments for mode"),
     ('jnp.pad(z, 1, mode="edge")', ValueError, "axis 0 has none"),
     ("jnp.pad(m, ((1, 2), (3, 4), (5, 6)))", ValueError, "pad_width"),
     ("jnp.select([b], [i, i])", ValueError, "1 and 2"),
@@ -354,7 +354,7 @@ def test_vectorize_refuses(signature: str, args: tuple[Any, ...], error: type[Ex
 
 
 def test_vectorize_checks_what_is_excluded_how_many_results_there_are_and_ranks() -> None:
-    with pytest.raises(TypeError, match="excluded holds positions and names"):
+    with pytest.raises(TypeError, match="vectorize can only exclude arguments by their positions"):
         jnp.vectorize(abs, excluded={1.5})
     with pytest.raises(ValueError, match=r"excluded=\{-1\} contains negative numbers"):
         jnp.vectorize(abs, excluded={-1})
@@ -406,5 +406,7 @@ def test_unraveled_indices_keep_their_dtype():
 
 
 def test_bytes_of_a_traced_array():
-    with pytest.raises(xpr.errors.ConcretizationTypeError, match=r"\.tobytes\(\) needs the value"):
+    with pytest.raises(
+        xpr.errors.ConcretizationTypeError, match=r"The tobytes\(\) method was called on traced array:\nit needs"
+    ):
         xpr.jit(lambda x: x.tobytes())(1.0)

@@ -115,7 +115,7 @@ def test_by_itself_it_is_the_function(shown):
 def test_errors_are_those_of_the_loop():
     with pytest.raises(CarryMismatch, match=r"(?s)carry +in f32\[\].*out f32\[2\].*test_progress.py"):
         lax.scan(debug.progress(lambda c, x: (jnp.stack([c, c]), x)), 0.0, XS)
-    with pytest.raises(TypeError, match="must give a pair"):
+    with pytest.raises(TypeError, match="scan body output must be a pair"):
         lax.scan(debug.progress(lambda c, x: c), 0.0, XS)
     with pytest.raises(CarryMismatch, match=r"carry\['a'\]"):
         lax.while_loop(lambda c: True, debug.progress(lambda c: {"a": c["a"][None]}), {"a": jnp.ones(2)})

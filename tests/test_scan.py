@@ -319,14 +319,17 @@ def test_a_carry_of_another_structure_is_refused():
 @pytest.mark.parametrize(
     "call, message",
     [
-        (lambda: lax.scan(lambda c, x: c, 0.0, ROWS), "must give a pair"),
-        (lambda: lax.scan(3, 0.0, ROWS), "must be a function"),
+        (lambda: lax.scan(lambda c, x: c, 0.0, ROWS), r"scan body output must be a pair, got float32\[\]\. "),
+        (lambda: lax.scan(3, 0.0, ROWS), "lax.scan: the body of a scan must be callable, and is 3"),
         (lambda: lax.scan(lambda c, x: (c, x), 0.0), "`length` has to say"),
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, {"a": ROWS, "b": ROWS[:2]}), r"(?s)equally long.*xs\['b'\]"),
-        (lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, length=3), r"(?s)equally long.*length   3"),
-        (lambda: lax.scan(lambda c, x: (c, x), 0.0, 3.0), "has no axis"),
-        (lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, unroll=-1), "unroll must be"),
-        (lambda: xpr.jit(lambda n: lax.scan(lambda c, x: (c, x), 0.0, length=n))(3), "known while tracing"),
+        (
+            lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, length=3),
+            "argument of 3 which disagrees with leading axis sizes",
+        ),
+        (lambda: lax.scan(lambda c, x: (c, x), 0.0, 3.0), "no leading axis to scan over: xs. It goes"),
+        (lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, unroll=-1), "`unroll` must be"),
+        (lambda: xpr.jit(lambda n: lax.scan(lambda c, x: (c, x), 0.0, length=n))(3), "expects a concrete `int`"),
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, until=lambda c: c), "scalar bool"),
         (lambda: lax.map(lambda x: x, ROWS, batch_size=-1), "batch_size must"),
         (lambda: lax.map(lambda x: x, 1.0, batch_size=2), "first axis"),

@@ -309,3 +309,10 @@ def test_bessel_functions_of_orders_0_and_1(name):
     np.testing.assert_allclose(getattr(special, name)(*arguments), wanted, rtol=3e-5, atol=1e-6)
     with pytest.raises(TypeError, match="takes real numbers"):
         getattr(special, name)(*arguments[:-1], z + 1j)
+
+
+def test_infinite_constants_of_a_function_are_no_results():
+    with xpr.debug_infs(True), xpr.numpy_rank_promotion("raise"):
+        assert float(special.ndtri(0.5)) == 0
+        with pytest.raises(FloatingPointError, match=r"invalid value \(inf\)"):
+            special.ndtri(1.0)

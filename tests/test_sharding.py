@@ -146,8 +146,9 @@ except RuntimeError as error:
     print(error, xpr.config.num_cpu_devices)
 """
     assert printed(code) == (
-        "3\nnum_cpu_devices can't become 4: the CPU is in use already, with 3 devices. Set it before anything is "
-        "computed, right after `import xpr`, or with XPR_NUM_CPU_DEVICES. 3"
+        "3\nnum_cpu_devices can't become 4: jax_num_cpu_devices config should be updated before backends are "
+        "initialized, and the CPU is in use already, with 3 devices. Set it before anything is computed, right after "
+        "`import xpr`, or with XPR_NUM_CPU_DEVICES. 3"
     )
     assert printed("import xpr; print(xpr.device_count('cpu'))", XPR_NUM_CPU_DEVICES="5") == "5"
     assert printed("import xpr; print(xpr.device_count('cpu'))") == "1"

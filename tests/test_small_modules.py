@@ -94,7 +94,7 @@ def test_beside_jax(call):
         (
             lambda: lax.platform_dependent(1, tpu=abs),
             NotImplementedError,
-            r"runs on cpu, and there are functions for: tpu\. Give one for it",
+            r"among the functions for tpu was not found for platform cpu\. Give one for it",
         ),
         (lambda: xpr.named_scope(3), TypeError, "the name must be a string"),
     ],

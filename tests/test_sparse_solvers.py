@@ -62,9 +62,11 @@ def test_errors():
         cg(jnp.ones((2, 3)), jnp.ones(3))
     with pytest.raises(ValueError, match=r"bicgstab: M must be a function or a square matrix"):
         bicgstab(jnp.eye(3), jnp.ones(3), M=jnp.ones(3))
-    with pytest.raises(ValueError, match="cg: x0 must be like b"):
+    with pytest.raises(ValueError, match="cg: x0 and b must have matching tree structure"):
         cg(lambda x: x, {"x": jnp.ones(2)}, {"z": jnp.ones(2)})
-    with pytest.raises(ValueError, match=r"cg: x0 must be like b: the shapes are \[\(3,\)\] and \[\(2,\)\]"):
+    with pytest.raises(
+        ValueError, match=r"cg: x0 and b must have matching shape, and the shapes are \[\(3,\)\] and \[\(2,\)\]"
+    ):
         cg(lambda x: x, jnp.ones(2), jnp.ones(3))
 
 

@@ -191,7 +191,8 @@ def test_two_equalities_of_one_term():
 
 def test_scopes_do_not_mix():
     (a,), (b,) = dims("a"), dims("b", constraints=["b >= 8"])
-    with pytest.raises(ValueError, match=r"different scopes meet in a sum: 'b' is of SymbolicScope\(\['b >= 8'\]\)"):
+    message = r"Invalid mixing of symbolic scopes in a sum.*'b' scope 0x\w+ with constraints b >= 8"
+    with pytest.raises(ValueError, match=message):
         a + b
     (c,) = dims("c", scope=a.scope)
     assert str(a + c) == "c + a"
@@ -606,7 +607,8 @@ def test_variables_that_can_not_be_computed():
     with pytest.raises(UnexpectedDimVar, match=r"'a' that is in no shape .* Pass an array of shape \(0, a\)"):
         export.export(xpr.jit(lambda n, x: jnp.ones(n) * x, static_argnums=0))(a, 1.0)
     (b,) = dims("b")
-    with pytest.raises(ValueError, match=r"different scopes meet in the types of arguments, at args\[1\].shape\[0\]"):
+    message = r"when exporting <lambda>, at args\[1\].shape\[0\]. .*\(from args\[0\]\) .* 'b' \(args\[1\]\) scope"
+    with pytest.raises(ValueError, match=message):
         export.export(xpr.jit(lambda x, y: x))(xpr.ShapeDtypeStruct((a,), FLOAT), xpr.ShapeDtypeStruct((b,), FLOAT))
     top = export.export(xpr.jit(lambda k, x: lax.slice_in_dim(x, 0, k.shape[1], axis=1)))
     k, _ = dims("k, 10", constraints=["k <= 10"])

@@ -484,12 +484,12 @@ def test_register_dataclass_messages():
     def message(kind, *args):
         return fails(kind, tree_util.register_dataclass, Three, *args)
 
-    assert "data_fields was given without meta_fields" in message(TypeError, ["x"])
-    assert "meta_fields was given without data_fields" in message(TypeError, None, ["x"])
+    assert "either is specified. Got data_fields=['x'] meta_fields=None." in message(TypeError, ["x"])
+    assert "either is specified. Got data_fields=None meta_fields=['x']." in message(TypeError, None, ["x"])
     assert "and no others. Missing fields: {'y'} of" in message(ValueError, ["x"], [])
     assert "must not overlap. Overlapping fields: {'x', 'y'} of" in message(ValueError, ["x", "y"], ["x", "y"])
     assert "Unexpected fields: {'z'} of" in message(ValueError)
-    assert "is no dataclass, so its data_fields and meta_fields are required" in fails(
+    assert "data_fields and meta_fields are required when nodetype is not a dataclass" in fails(
         TypeError, tree_util.register_dataclass, types.SimpleNamespace
     )
 
@@ -864,4 +864,5 @@ def test_flatten_functions_that_return_no_children(returned):
     kind = type("Odd", (), {})
     tree_util.register_pytree_node(kind, lambda node: returned, lambda data, children: kind())
     for function in (tree.flatten, tree.leaves, tree.structure):
-        assert "must return a (children, aux_data) tuple" in fails(ValueError, function, kind())
+        message = fails(ValueError, function, [1, kind()])
+        assert f"should return a (children, aux_data) tuple, got {returned!r}. It is the first function" in message

@@ -205,9 +205,9 @@ def test_predicates_are_boolean_scalars():
         lax.while_loop(lambda c: c, lambda c: c + 1, 0)
     with pytest.raises(TypeError, match=r"It gives bool\[3\]"):
         lax.while_loop(lambda c: c < 0, lambda c: c + 1, jnp.ones(3))
-    with pytest.raises(TypeError, match="the predicate of a while_loop must be a function"):
+    with pytest.raises(TypeError, match="lax.while_loop: the predicate of a while_loop must be callable"):
         lax.while_loop(True, lambda c: c, 0)
-    with pytest.raises(TypeError, match="the body of a while_loop must be a function"):
+    with pytest.raises(TypeError, match="the body of a while_loop must be callable"):
         lax.while_loop(lambda c: c < 1, None, 0)
 
 
@@ -218,7 +218,7 @@ def test_bounds_are_integers_of_one_type():
         lax.fori_loop(False, 3, lambda i, c: c, 0)
     with pytest.raises(TypeError, match=r"must have equal types, and are i8\[\] and i16\[\]"):
         lax.fori_loop(np.int8(0), np.int16(3), lambda i, c: c, 0)
-    with pytest.raises(ValueError, match="`unroll` is for bounds that are known"):
+    with pytest.raises(ValueError, match="Can only use `unroll` with bounds that are known"):
         xpr.jit(lambda n: lax.fori_loop(0, n, lambda i, c: c, 0, unroll=2))(3)
     counted = xpr.jit(lambda n: lax.fori_loop(0, n, lambda i, c: i, np.int8(0)))(np.int8(3))
     assert counted.dtype == np.int8

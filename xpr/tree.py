@@ -18,7 +18,7 @@ from xpr.errors import TreeMismatch
 from xpr.optree_kept import PyTreeKind, optree, total_order_sorted
 from xpr.tree_def import PyTreeDef
 from xpr.tree_differences import compare, difference_lines, mismatch_message
-from xpr.tree_nodes import NAMESPACE, KeyPath, Level, open_def, open_tree, static
+from xpr.tree_nodes import NAMESPACE, KeyPath, Level, open_def, open_tree, registered, static
 from xpr.tree_nodes import keystr as keystr
 
 __all__ = [
@@ -93,10 +93,24 @@ def _explain(error: Exception, tree: Any) -> None:
             "Keep what nests in one list, say, with the number of the parent of each."
         )
     elif any(text in str(error) for text in ("PyTree custom flatten function", "is not an instance of 'iterable'")):
-        raise ValueError(
-            "The flatten function of a class that is registered as a pytree node must return a (children, aux_data) "
-            f"tuple where children can be iterated over. {error}"
-        ) from None
+        node = _wrongly_flattened(tree)
+        if node is not None:
+            raise ValueError(
+                "The to_iterable function for a custom PyTree node should return a (children, aux_data) tuple, got "
+                f"{registered[type(node)].flatten(node)!r}. It is the first function that class "
+                f"{type(node).__qualname__} was registered with, and children are what can be iterated over."
+            ) from None
+
+
+def _wrongly_flattened(tree: Any) -> Any:
+    """The first node of a registered class whose flatten function fails or returns something else than it should."""
+    try:
+        level = open_tree(tree)
+    except (RuntimeError, TypeError):
+        return tree if type(tree) in registered else None
+    if level is None:
+        return None
+    return next((node for node in builtins.map(_wrongly_flattened, level.children) if node is not None), None)
 
 
 def _start_of(tree: Any) -> str:

@@ -363,11 +363,14 @@ def _fields_of(
     if data is not None and meta is not None:
         return tuple(data), tuple(meta)
     if data is not None or meta is not None:
-        present, missing = ("data_fields", "meta_fields") if meta is None else ("meta_fields", "data_fields")
-        raise TypeError(f"register_dataclass: {present} was given without {missing}; give both or neither")
+        raise TypeError(
+            "register_dataclass: data_fields and meta_fields must both be specified when either is specified. Got "
+            f"data_fields={data} meta_fields={meta}."
+        )
     if not dataclasses.is_dataclass(nodetype):
         raise TypeError(
-            f"register_dataclass: {nodetype} is no dataclass, so its data_fields and meta_fields are required."
+            "register_dataclass: data_fields and meta_fields are required when nodetype is not a dataclass. Got "
+            f"nodetype={nodetype}."
         )
     fields = dataclasses.fields(nodetype)
     is_static = [bool(field.metadata.get("static", False)) for field in fields]

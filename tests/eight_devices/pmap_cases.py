@@ -36,7 +36,7 @@ def test_operands_are_moved_to_the_devices_of_the_rows():
         y = backwards(x)
         close(y, np.sin(X))
         assert y.sharding.mesh.flat == tuple(xpr.devices()[::-1])
-    with pytest.raises(ValueError, match="devices is empty"):
+    with pytest.raises(ValueError, match="'devices' argument to pmap must be non-empty, or None"):
         xpr.pmap(jnp.sin, devices=[])
 
 

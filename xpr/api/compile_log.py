@@ -171,7 +171,9 @@ def _differences(key: Sequence[Any], other: Sequence[Any], names: Callable[[], A
     if len(avals) == len(then):
         for name, aval, aval_then in zip(names(), avals, then):
             if aval is not aval_then:
-                lines.append(f"different input types: at {name}, now {_type(aval)} and before {_type(aval_then)}")
+                weak = aval.weak_type is not aval_then.weak_type
+                now, before = _type(aval, weak), _type(aval_then, weak)
+                lines.append(f"different input types: at {name}, now {now} and before {before}")
     return lines
 
 
@@ -180,6 +182,7 @@ def _shown(key: Any) -> str:
     return repr(key[1] if type(key) is tuple and len(key) == 2 and isinstance(key[0], type) else key)
 
 
-def _type(aval: ShapedArray) -> str:
+def _type(aval: ShapedArray, with_weak: bool) -> str:
     mesh = "" if aval.mesh is None else f" on {aval.mesh.text}"
-    return aval.str_short() + (" (weakly typed)" if aval.weak_type else "") + mesh
+    weak = f"{{weak_type={aval.weak_type}}}" if with_weak else ""
+    return f"{aval.str_short()}{weak}{mesh}"

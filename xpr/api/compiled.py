@@ -164,12 +164,11 @@ class Compiled(Stage):
         compiled_for, names = self.interface.in_avals, self.interface.names
         pairs = [(name, expected, aval_of(x)) for name, expected, x in zip(names, compiled_for, leaves)]
         wrong = [each for each in pairs if _kind(each[1]) != _kind(each[2])]
-        width = max(len(name) for name, _, _ in wrong)
-        kinds = max(len(expected.str_short()) for _, expected, _ in wrong)
+        named = [(name, *(aval.str_short(short_dtypes=False) for aval in avals)) for name, *avals in wrong]
         lines = [
-            f"  {n:{width}}   compiled for {w.str_short():{kinds}}   called with {h.str_short()}" for n, w, h in wrong
+            f"Argument '{name}' compiled with {expected} and called with {actual}" for name, expected, actual in named
         ]
-        first = f"{self.interface.name}: called with other types of arguments than it was compiled for:"
+        first = f"{self.interface.name}: Argument types differ between the program and this call. The mismatches are:"
         last = "Convert these arguments, compile another program for them, or call the jitted function, which does."
         return "\n".join([first, *lines, last])
 

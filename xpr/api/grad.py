@@ -58,8 +58,8 @@ def jvp(
         raise TypeError("jvp: primals and tangents are given as tuples, one entry for each argument of the function.")
     leaves, in_tree = flatten_arguments(primals)
     tangent_leaves, tangent_tree = flatten_arguments(tangents)
-    if in_tree is not tangent_tree and in_tree != tangent_tree:
-        tree.check_same_structure(tuple(primals), tuple(tangents), "jvp: the tangents must have the primals' structure")
+    if type(primals) is not type(tangents) or (in_tree is not tangent_tree and in_tree != tangent_tree):
+        tree.check_same_structure(primals, tangents, _SAME_STRUCTURE)
     _check_tangents(leaves, tangent_leaves, "jvp")
     flat = FunctionWithAux(fun, in_tree) if has_aux else FlatFunction(fun, in_tree)
     leaves, directions = list(map(as_array, leaves)), list(map(_symbolic, tangent_leaves))
@@ -103,6 +103,7 @@ def _tangent_out(tangent: Any) -> Any:
     return as_array(instantiate(tangent))
 
 
+_SAME_STRUCTURE = "jvp: the primal and tangent arguments to jax.jvp must have the same tree structure"
 _NOWHERE: frozenset[Any] = frozenset()
 _NO_TANGENT = (
     "{}: differentiates by arrays, and got a Ref of type {}. Differentiate a function of what it is to hold, which "
@@ -119,10 +120,12 @@ def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], function: s
         expected, actual = aval_of(p).to_tangent_aval(), aval_of(t)
         varying = actual.varying - expected.varying if function == "linearize" else _NOWHERE
         if expected.shape != actual.shape or expected.dtype != actual.dtype or varying:
-            fault = "jvp: tangent values inconsistent with the primal values"
+            fault = "jvp: primal and tangent arguments to jax.jvp do not match."
+            if expected.shape != actual.shape:
+                fault = "jvp called with different primal and tangent shapes:"
             if function == "linearize":
                 called = "linearized function called on tangent values"
-                fault = f"linearize: {called} inconsistent with the original primal values"
+                fault = f"linearize: {called} inconsistent with the original primal values:"
             hint = " Tangents of integers have dtype float0." if expected.dtype == dtypes.float0 else ""
             if varying:
                 axes = tuple(sorted(varying, key=str))
@@ -131,7 +134,7 @@ def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], function: s
                     f"both, by applying `jax.lax.pcast(..., {axes}, to='varying')` to the primal value passed."
                 )
             raise ArgumentError(
-                f"{fault}: the tangent of a value of type "
+                f"{fault} The tangent of a value of type "
                 f"{aval_of(p).str_short()} has type {expected.str_short()}, and {actual.str_short()} was given.{hint}"
             )
 

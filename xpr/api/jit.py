@@ -48,7 +48,7 @@ from xpr.control.devices.sharding_constraint import without_layouts
 from xpr.control.refs import check_aliases
 from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call as call_jaxpr
-from xpr.core.avals import ConvertibleArrayError, array_in, aval_of, describe, integer, is_type_alone
+from xpr.core.avals import ConvertibleArrayError, array_in, aval_of, full_name, integer, is_type_alone, shortened
 from xpr.core.interpreter import Tracer, context, transformation
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import all_primitives
@@ -247,9 +247,10 @@ class JitFunction:
                 aval_of(x)
             except TypeError:
                 raise TypeError(
-                    f"jit: argument {name} of {describe_function(self.fun)} is {describe(x)}, which is no array. "
-                    "Mark it static (static_argnums or static_argnames) if it is hashable and the same in many "
-                    "calls."
+                    f"jit: Error interpreting argument to {describe_function(self.fun)}, which is to be compiled, as "
+                    f"an abstract array. The problematic value is of type {full_name(type(x))}, {shortened(x)}, and "
+                    f"was passed to the function at path {name}. Mark it static (static_argnums or static_argnames) "
+                    "if it is hashable and the same in many calls."
                 ) from error
 
     def check_values(self, call: Call, error: TypeError) -> None:
@@ -320,7 +321,7 @@ class JitFunction:
         if self.options.xla_options and _is_staged():
             raise ValueError(
                 f"jit: {describe_function(self.fun)} is called inside of a function that is traced, and "
-                "`compiler_options` can only be passed to the outermost `jit`, since XLA compiles programs as a whole: "
+                "`compiler_options` can only be passed to top-level `jax.jit`, since XLA compiles programs as a whole: "
                 f"{self.options.xla_options}."
             )
         if self.options.in_shardings is None and self.options.out_shardings is None:

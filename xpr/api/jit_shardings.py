@@ -44,7 +44,8 @@ def check_placement(device: Any, backend: str | None, **shardings: Any) -> None:
         leaves = tree.leaves(each, is_leaf=lambda x: isinstance(x, PartitionSpec))
         if named and leaves:
             raise ValueError(
-                f"jit: {named[0]} says where to run, and so does {name}={each!r}. Leave one of them out: {name} may be "
+                f"jit: If backend or device is specified on jit, then {name} should not be specified. {named[0]} says "
+                f"where to run, and so does {name}={each!r}. Leave one of them out: {name} may be "
                 "xpr.sharding.SingleDeviceSharding(device)."
             )
         for leaf in leaves:

@@ -116,8 +116,9 @@ def by_number_and_name(
     except (TypeError, ValueError):
         if names and needs_signature:
             raise ValueError(
-                f"jit: donate_argnames names {', '.join(map(repr, names))}, and {describe_function(fun)} has no "
-                "signature that says which argument that is. Say donate_argnums."
+                f"jit: donate_argnames names {', '.join(map(repr, names))}. Getting the signature of function "
+                f"{describe_function(fun)}, which says which argument that is, failed. Pass donate_argnums instead of "
+                "donate_argnames."
             ) from None
         return numbers, names
     positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]

@@ -100,7 +100,7 @@ def pmap(
     name = UnnamedAxis(next(_numbers)) if axis_name is None else axis_name
     requested = None if devices is None else tuple(devices)
     if requested == ():
-        raise ValueError("pmap: devices is empty. Name one for each row, or leave it out.")
+        raise ValueError("'devices' argument to pmap must be non-empty, or None. Name a device for each row.")
     options = _Options(name, in_axes, out_axes, static_broadcasted_argnums, axis_size, backend, donate_argnums)
     on_this_process = _Mapped(fun, options, requested, None).call
     everywhere: list[Callable[..., Any]] = []  # set by the first call, which looks up the devices

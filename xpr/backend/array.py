@@ -88,6 +88,13 @@ class Array(metaclass=_OfArrays):
                 value = self._host = compiler.get(self._buffer, self.aval)
         return value
 
+    def sample_on_host(self) -> bytes | None:
+        """Some of the elements, by which unequal arrays mostly differ; None if the array is not on the host alone."""
+        host = self._host
+        if self._buffer is not None or self._device is not None or not isinstance(host, np.ndarray):
+            return None
+        return host.flat[[0, host.size // 2, -1]].tobytes() if host.size else b""
+
     def _deleted_error(self) -> DeletedArrayError:
         shape = f"{self.aval.dtype.name}[{','.join(map(str, self.aval.shape))}]"
         return DeletedArrayError(
@@ -256,8 +263,8 @@ class Array(metaclass=_OfArrays):
         """
         if type(self.aval.dtype) is KeyType:  # type: ignore[comparison-overlap]  # the one dtype that is not NumPy's
             raise TypeError(
-                "An array of random keys cannot be converted to a NumPy array, nor be read by Python: it is of "
-                f"type {self.aval.str_short()}. xpr.random.key_data(keys) gives the words of keys, as an array of "
+                "A JAX array with PRNGKey dtype cannot be converted to a NumPy array, nor be read by Python: it holds "
+                f"random keys, {self.aval.str_short()}. xpr.random.key_data(keys) gives their words, as an array of "
                 "uint32."
             )
         return np.asarray(self.host)

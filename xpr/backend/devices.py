@@ -47,8 +47,9 @@ def _check_num_cpu_devices(number: Any) -> None:
     client = clients.get("cpu")
     if client is not None and client.local_device_count() != number:
         raise RuntimeError(
-            f"num_cpu_devices can't become {number}: the CPU is in use already, with {client.local_device_count()} "
-            "devices. Set it before anything is computed, right after `import xpr`, or with XPR_NUM_CPU_DEVICES."
+            f"num_cpu_devices can't become {number}: jax_num_cpu_devices config should be updated before backends are "
+            f"initialized, and the CPU is in use already, with {client.local_device_count()} devices. Set it "
+            "before anything is computed, right after `import xpr`, or with XPR_NUM_CPU_DEVICES."
         )
 
 

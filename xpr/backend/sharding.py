@@ -234,7 +234,8 @@ class NamedSharding(Sharding):
         if not isinstance(mesh, AbstractMesh):
             raise TypeError(f"NamedSharding: {mesh!r} is no Mesh.")
         if not isinstance(spec, PartitionSpec):
-            raise TypeError(f"NamedSharding: {spec!r} is no PartitionSpec; write PartitionSpec('x', None).")
+            what = "Unexpected None, which" if spec is None else repr(spec)
+            raise TypeError(f"NamedSharding: {what} is no PartitionSpec; write PartitionSpec('x', None).")
         check_spec(mesh, spec)
         self.mesh: Any = mesh  # nearly always a Mesh
         self.spec = spec

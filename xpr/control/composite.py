@@ -126,7 +126,7 @@ def _attribute(name: str, key: str, value: Any) -> str:
     if any(isinstance(x, Tracer) for x in tree.leaves(value)):
         raise UnexpectedTracerError(
             f"composite: the attribute {key} of {name} is traced, and attributes are written into the program. Pass it "
-            "by position, as an operand, or make it of NumPy's arrays."
+            "by position, as an operand. Note: If you are passing jax arrays as attributes, use numpy arrays instead."
         )
     try:
         return attribute_text(tree.map(lambda x: x.host if type(x) is Array else x, value))

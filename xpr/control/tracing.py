@@ -128,7 +128,7 @@ def trace_body(
       TypeError: `fun` is not a function, or one of its results is not an array.
     """
     if not callable(fun):
-        raise TypeError(f"{verb.split()[-1]}: {verb} must be a function, and is {fun!r}.")
+        raise TypeError(f"lax.{verb.split()[-1]}: {verb} must be callable, and is {fun!r}.")
     if owner is None:
         owner = fun.__wrapped__ if type(fun) is Step else fun
     if type(fun) is Step:

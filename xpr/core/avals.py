@@ -178,14 +178,15 @@ class ShapedArray:
 
     def __repr__(self) -> str:
         weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapedArray({self.dtype.name}{self._space_text()}{self._shape_text()}{weak})"
+        return f"ShapedArray({self.str_short(short_dtypes=False)}{weak})"
 
     def __str__(self) -> str:
         return self.str_short()
 
-    def str_short(self) -> str:
-        """The type as jaxprs print it, `f32[2,3]` or `f32[2@x,3]`."""
-        return f"{short_name(self.dtype)}{self._space_text()}{self._shape_text()}"
+    def str_short(self, short_dtypes: bool = True) -> str:
+        """The type as jaxprs print it, `f32[2,3]` or `f32[2@x,3]`; `float32[2,3]` without `short_dtypes`."""
+        dtype = short_name(self.dtype) if short_dtypes else self.dtype.name
+        return f"{dtype}{self._space_text()}{self._shape_text()}"
 
     def _space_text(self) -> str:
         return "" if self.memory_space is MemorySpace.Device else f"<{self.memory_space.name.lower()}>"
@@ -486,7 +487,12 @@ def typeof(x: Any) -> ShapedArray:
 
 
 def describe(x: Any) -> str:
-    return f"{shortened(x)} of type {type(x).__module__}.{type(x).__qualname__}"
+    return f"{shortened(x)} of type {full_name(type(x))}"
+
+
+def full_name(kind: type) -> str:
+    """The name of a class, with that of its module."""
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def shortened(x: Any) -> str:
@@ -513,4 +519,5 @@ def overflow(x: Any, dtype: np.dtype) -> OverflowError:
     way_out = ""
     if dtype == dtypes.int32:
         way_out = ' Switch 64-bit types on with xpr.config.update("enable_x64", True), or give a float.'
-    return OverflowError(f"The Python integer {x} does not fit in {dtype.name}.{way_out}")
+    fault = "too large to convert to" if x > 0 else "too small for"
+    return OverflowError(f"Python int {x} {fault} {dtype.name}.{way_out}")

@@ -284,7 +284,7 @@ class Tracer:
 
     def __bool__(self) -> bool:
         check_truth(self.aval)
-        what = "Attempted boolean conversion:\nbool() or a Python `if` or `while`"
+        what = f"{_TRUTH} {self.aval.str_short()}.\nbool() or a Python `if` or `while`"
         return bool(self._value_for(TracerBoolConversionError, what, _FOR_BOOL))
 
     def __int__(self) -> int:
@@ -302,11 +302,11 @@ class Tracer:
         return kind(self._value_for(ConcretizationTypeError, f"{_ABSTRACT}{kind.__name__}()", way_out))
 
     def __index__(self) -> int:
-        check_index(self.aval)
         return self.static_integer("The __index__() method was called on traced array:\nan index, a length or a shape")
 
     def static_integer(self, what: str) -> int:
         """The value as a Python integer; `what` it is to be, for the message where it is not known."""
+        check_index(self.aval)
         return operator.index(self._value_for(TracerIntegerConversionError, what, _FOR_INDEX))
 
     def static_bound(self) -> int:
@@ -319,11 +319,15 @@ class Tracer:
 
     def tolist(self) -> Any:
         """The value as nested lists of Python scalars."""
-        return self._value_for(ConcretizationTypeError, f"{_ABSTRACT}.tolist()", _FOR_VALUE).tolist()
+        return self._value_for(
+            ConcretizationTypeError, f"{_ABSTRACT}The tolist() method was called on traced array:\nit", _FOR_VALUE
+        ).tolist()
 
     def tobytes(self, order: str = "C") -> bytes:
         """The bytes of all elements."""
-        return self._value_for(ConcretizationTypeError, f"{_ABSTRACT}.tobytes()", _FOR_VALUE).tobytes(order)
+        return self._value_for(
+            ConcretizationTypeError, f"{_ABSTRACT}The tobytes() method was called on traced array:\nit", _FOR_VALUE
+        ).tobytes(order)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return self._value_for(ConcretizationTypeError, f"{_ABSTRACT}pickling", _FOR_VALUE).__reduce_ex__(protocol)
@@ -347,6 +351,7 @@ _FOR_BOOL = """\
 Choose between values with jnp.where(condition, a, b), between computations with lax.cond, loop with lax.while_loop;
 or, if the condition depends on an argument that is the same in many calls, mark that argument static:
 jit(f, static_argnums=...) or static_argnames=..."""
+_TRUTH = "Attempted boolean conversion of traced array with shape"
 _ABSTRACT = "Abstract tracer value encountered where concrete value is expected:\n"
 _FOR_VALUE = """\
 Keep it an array; or mark the argument it depends on static:
@@ -364,9 +369,10 @@ or mark the argument static: jit(f, static_argnums=...) or static_argnames=...""
 
 def escaped(tracer: Tracer) -> str:
     """The message for a tracer that is used where its trace is not: mostly, one that outlived its function."""
+    kind = tracer.aval.str_short(short_dtypes=False)
     if tracer._trace.alive:
         return (
-            f"Encountered an unexpected tracer, of type {tracer.aval.str_short()}: it is used out of reach of the "
+            f"Encountered an unexpected tracer, of type {kind}: it is used out of reach of the "
             f"transformation it belongs to, whose function is still being {tracer._trace.verb}.\n"
             f"{tracer._trace.explain(tracer)}"
             f"  used at {source.summarize(source.here())}: {source.text_of(source.here())}\n"
@@ -374,7 +380,7 @@ def escaped(tracer: Tracer) -> str:
             "not those in attributes of other objects: pass the value as an argument."
         )
     return (
-        f"Encountered an unexpected tracer, of type {tracer.aval.str_short()}: it was used after the function it was "
+        f"Encountered an unexpected tracer, of type {kind}: it was used after the function it was "
         f"made in had been {tracer._trace.verb}, and has escaped, through global state, an attribute or a closure, as "
         f"a side effect.\n{tracer._trace.explain(tracer)}{tracer._trace.created(tracer)}"
         f"  used at {source.summarize(source.here())}: {source.text_of(source.here())}\n"

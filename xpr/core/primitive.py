@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from xpr.core.avals import ConvertibleArrayError, ShapedArray, array_in, is_key, types_of
+from xpr.core.avals import ConvertibleArrayError, ShapedArray, array_in, aval_of, full_name, is_key, types_of
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.refs import AbstractRef, not_an_array
 from xpr.core.result_types import result_types
@@ -115,6 +115,20 @@ def params_of(rule: Any) -> tuple[str, ...] | None:
     if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
         return None
     return tuple(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])
+
+
+def _refuse_what_is_no_array(name: str, args: Sequence[Any], error: TypeError) -> None:
+    """Raises the error of an operation anew where it is that an operand is no array: with the operand's position."""
+    for position, x in enumerate(args):
+        try:
+            aval_of(x)
+        except TypeError as fault:
+            if str(fault) == str(error):
+                raise TypeError(
+                    f"Error interpreting argument to the operation {name} as a JAX value. The problematic value is of "
+                    f"type {full_name(type(x))}, which is no array, and was passed to {name} at position {position}. "
+                    f"{error}"
+                ) from None
 
 
 def _converted(args: Sequence[Any]) -> list[Any]:
@@ -272,6 +286,9 @@ class Primitive:
             outs = context.trace.process(self, args, params)
         except ConvertibleArrayError:
             outs = context.trace.process(self, _converted(args), params)
+        except TypeError as error:
+            _refuse_what_is_no_array(self.name, args, error)
+            raise
         return outs if self.multiple_results else outs[0]
 
     @property

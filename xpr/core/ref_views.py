@@ -103,7 +103,7 @@ def refuse_split_views(what: str, arguments: Any, is_split: Sequence[bool]) -> N
         count = len(tree.leaves(x)) if _is_view(x) else 1
         if _is_view(x) and any(is_split[position : position + count]):
             raise ArgumentError(
-                f"{what}: a view of a Ref, {x.step}, is an argument, and views can't be split into rows or "
-                "shards. Pass the Ref, and take the view inside of the function."
+                f"{what}: TransformedRefs are not allowed where arguments are split into rows or shards, and a view of "
+                f"a Ref, {x.step}, is one. Pass the Ref, and take the view inside of the function."
             )
         position += count

@@ -112,19 +112,31 @@ class SymbolicScope:
             self._bounds[expression] = bounds_of(expression, self.inequalities)
         return self._bounds[expression]
 
-    def check_same(self, dimension: DimExpr, when: str) -> None:
-        """Raises ValueError if a dimension is of another scope."""
+    def check_same(self, dimension: DimExpr, when: str, from_argument: str = "", argument: str = "") -> None:
+        """Raises ValueError if a dimension is of another scope.
+
+        Args:
+          dimension: the dimension.
+          when: what is done with it, for the message.
+          from_argument: the argument that has this scope; "" where it is not of an argument.
+          argument: the argument that has the dimension.
+        """
         if dimension.scope is not self:
+            source, place = f"(from {from_argument}) " * bool(from_argument), f"({argument}) " * bool(argument)
             raise ValueError(
-                f"Dimensions of different scopes meet {when}: '{dimension}' is of {dimension.scope}, the others of "
-                f"{self}. Make all of them by one call of symbolic_shape, or with one scope=."
+                f"Invalid mixing of symbolic scopes {when}. Expected current {source}scope {self._described()}, "
+                f"as before, and found for '{dimension}' {place}scope {dimension.scope._described()}. Make all "
+                "dimensions by one call of symbolic_shape, or with one scope=."
             )
+
+    def _described(self) -> str:
+        return hex(id(self)) + (f" with constraints {', '.join(self.constraints)}" if self.constraints else "")
 
 
 class _WithoutRules(SymbolicScope):
     """A scope in which nothing is rewritten, and which mixes with others."""
 
-    def check_same(self, dimension: DimExpr, when: str) -> None:
+    def check_same(self, dimension: DimExpr, when: str, from_argument: str = "", argument: str = "") -> None:
         return
 
 

@@ -204,8 +204,8 @@ def stateful_rng(seed: Any = None, *, impl: Any = None) -> StatefulPRNG:
     if seed is None:
         if context.trace.parent is not None:
             raise TypeError(
-                "stateful_rng: inside of a function that is transformed a seed is needed, as the function would be "
-                "traced with one. Give one, or make the generator outside."
+                "stateful_rng: When used within transformed code, as it is here, a generator would be traced with one "
+                "seed. Give a seed, or make the generator outside."
             )
         seed = np.int64(np.random.SeedSequence().entropy & np.iinfo(np.int64).max)  # type: ignore[operator]
     return StatefulPRNG(random.key(seed, impl=impl), new_ref(0))

@@ -21,6 +21,7 @@ from xpr.control.xla_call import call as call_jaxpr
 from xpr.core.avals import ShapedArray, describe
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.source import function_name
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import RefError
 from xpr.export.calling import argument_path, argument_paths
@@ -82,7 +83,7 @@ def export(
     chosen = None if platforms is None else portable.checked_platforms(platforms)
 
     def do_export(*args: Any, **kwargs: Any) -> Exported:
-        _check_scopes(args, kwargs)
+        _check_scopes(function_name(fun_jit), args, kwargs)
         traced = fun_jit.trace(*args, **kwargs)  # type: ignore[attr-defined]  # it is jitted
         return _export(traced, chosen or (default_export_platform(),), tuple(disabled_checks))
 
@@ -181,14 +182,17 @@ def _checked_version(version: int) -> int:
     )
 
 
-def _check_scopes(args: Any, kwargs: Any) -> None:
+def _check_scopes(name: str, args: Any, kwargs: Any) -> None:
     """Raises ValueError if symbolic dimensions of arguments are of different scopes."""
     first: Any = None
+    argument = ""
     for path, x in tree.leaves_with_path((args, kwargs)):
         for axis, n in enumerate(getattr(x, "shape", ())):
             if is_symbolic_dim(n):
-                first = n if first is None else first
-                first.scope.check_same(n, f"in the types of arguments, at {argument_path(path)}.shape[{axis}]")
+                if first is None:
+                    first, argument = n, argument_path(path)
+                when = f"when exporting {name}, at {argument_path(path)}.shape[{axis}]"
+                first.scope.check_same(n, when, argument, argument_path(path))
 
 
 def _check_program(traced: Traced) -> None:

@@ -18,6 +18,7 @@ from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
+from xpr.core.interpreter import Tracer
 from xpr.dimensions.expressions import as_size
 from xpr.numpy import arithmetic, exponentials, powers, reductions, statistics
 from xpr.numpy.axes import reduced_axes
@@ -333,6 +334,8 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
     """
     x = asarray(x)
     aval = aval_of(x)
+    if isinstance(num_classes, Tracer):
+        num_classes.static_integer("The length of vectors, in jax.nn.one_hot argument `num_classes`,")
     num_classes = as_size(num_classes)
     at = one_axis(axis, aval.ndim + 1)
     index_type = aval.dtype if aval.dtype.itemsize >= 4 else dtypes.int32

@@ -131,7 +131,10 @@ def _index_of(
         along, row = a, one_axis(axis, len(shape))
         axes = range(row, row + 1)
     if aval_of(along).shape[row] == 0:
-        raise ValueError(f"{name} of no elements: {aval_of(a).str_short()} along axis {axis}.")
+        raise ValueError(
+            f"{name}: attempt to get {name.removeprefix('nan')} of an empty sequence, {aval_of(a).str_short()} along "
+            f"axis {axis}."
+        )
     result = reduction(along, row, dtypes.of_python(int))
     return expand_dims(result, axes) if keepdims else result
 

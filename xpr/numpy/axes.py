@@ -29,7 +29,7 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
         return (one_axis(axis, ndim),)
     axes = tuple(one_axis(a, ndim) for a in listed_axes(axis))
     if len(set(axes)) != len(axes):
-        raise ArgumentError(f"duplicate value in 'axis': {tuple(axis)}; the array has {ndim} axes.")
+        raise ArgumentError(f"duplicate value in 'axis': {tuple(axis)} has a repeated axis; the array has {ndim} axes.")
     return axes
 
 

@@ -369,7 +369,10 @@ def tensordot(
     a, b, x, y = _promoted(a, b)
     if isinstance(axes, (int, np.integer)):
         if axes > min(x.ndim, y.ndim):
-            raise TypeError(f"tensordot: {x.str_short()} and {y.str_short()} have not both {axes} axes to sum over.")
+            raise TypeError(
+                f"tensordot: Number of tensordot axes ({axes}) exceeds input ranks, those of {x.str_short()} and "
+                f"{y.str_short()}."
+            )
         sums: Any = (tuple(range(x.ndim - axes, x.ndim)), tuple(range(axes)))
     else:
         sums = _axes_pair(axes, x, y)

@@ -22,6 +22,7 @@ from xpr.compile.over_mesh import replicated
 from xpr.compile.placement import to_device
 from xpr.core.avals import ShapedArray, aval_of, describe, integer, is_key, overflow, python_scalar_aval
 from xpr.core.interpreter import Tracer, context
+from xpr.errors import ArgumentError
 from xpr.numpy.promotion import SCALARS, as_operand, common_dtype, convert, narrowed, requested_dtype
 from xpr.primitives.collectives.varying import varying_as
 from xpr.primitives.elementwise import copy_p
@@ -241,7 +242,7 @@ def _not_numeric(x: Any) -> str:
 def _unwrapped(x: Any) -> Any:
     """The value of an object of another library, as something that `_array_of` converts."""
     if x is None:
-        raise ValueError("array: None is not a value that an array can hold. Was a result not returned?")
+        raise ValueError("array: None is not a valid value for jnp.array. Was a result not returned?")
     if hasattr(x, "__jax_array__"):
         return x.__jax_array__()
     if isinstance(x, (list, tuple)):
@@ -404,7 +405,7 @@ def zeros(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     Array([[0., 0., 0.],
            [0., 0., 0.]], dtype=float32)
     """
-    return sharded(_constant(shape, 0, dtype, device), out_sharding, "zeros")
+    return sharded(_constant("zeros", shape, 0, dtype, device), out_sharding, "zeros")
 
 
 def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
@@ -423,7 +424,7 @@ def ones(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any
     >>> jnp.ones(2, int)
     Array([1, 1], dtype=int32)
     """
-    return sharded(_constant(shape, 1, dtype, device), out_sharding, "ones")
+    return sharded(_constant("ones", shape, 1, dtype, device), out_sharding, "ones")
 
 
 def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: Any = None) -> Any:
@@ -442,10 +443,15 @@ def empty(shape: Any, dtype: Any = None, *, device: Any = None, out_sharding: An
     >>> jnp.empty(2)
     Array([0., 0.], dtype=float32)
     """
-    return sharded(_constant(shape, 0, dtype, device), out_sharding, "empty")
+    return sharded(_constant("empty", shape, 0, dtype, device), out_sharding, "empty")
 
 
-def _constant(shape: Any, value: int, dtype: Any, device: Any) -> Any:
+def _constant(name: str, shape: Any, value: int, dtype: Any, device: Any) -> Any:
+    if type(dtype) is int:
+        raise ArgumentError(
+            f"{name}: Did you accidentally write `jax.numpy.{name}({shape}, {dtype})` when you meant "
+            f"`jax.numpy.{name}(({shape}, {dtype}))`? The second argument is the dtype, and {dtype} is none."
+        )
     target = chosen_dtype(dtype)
     aval = ShapedArray(shape_of(shape), target)
     if is_key(aval):

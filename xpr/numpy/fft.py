@@ -79,7 +79,7 @@ def _axes_and_lengths(name: str, shape: tuple[int, ...], s: Any, axes: Any, kind
         axes = range(ndim) if s is None else range(ndim - len(s), ndim)
     axes = [one_axis(axis, ndim) for axis in axes]
     if len(set(axes)) != len(axes):
-        raise ValueError(f"{name}: an axis can be transformed once, and axes are {tuple(axes)}.")
+        raise ValueError(f"jax.numpy.fft.{name} does not support repeated axes. Got axes {axes}. Name each axis once.")
     if s is None:
         lengths = [shape[axis] for axis in axes]
         if kind == "IRFFT" and lengths:
@@ -442,13 +442,18 @@ def irfft2(a: Any, s: Sequence[int] | None = None, axes: Sequence[int] = (-2, -1
 
 def _one(name: str, axis: int) -> Sequence[int]:
     if isinstance(axis, (list, tuple)):
-        raise ArgumentError(f"{name}: does not support multiple axes, and axis is {axis}. See fftn and its relatives.")
+        of_several = f"jax.numpy.fft.{name}n" if name in ("fft", "ifft", "rfft", "irfft") else "fftn and its relatives"
+        raise ArgumentError(
+            f"jax.numpy.fft.{name} does not support multiple axes. Please use {of_several}. Got axis = {axis}."
+        )
     return (axis,)
 
 
 def _two(name: str, axes: Sequence[int]) -> Sequence[int]:
     if len(axes) != 2:
-        raise ValueError(f"{name}: goes along two axes, and axes are {tuple(axes)}.")
+        raise ValueError(
+            f"jax.numpy.fft.{name} only supports 2 axes. Got axes = {axes}. For others there is {name[:-1]}n."
+        )
     return axes
 
 
@@ -469,7 +474,7 @@ def fftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> A
     Array([ 0. ,  0.5, -1. , -0.5], dtype=float32)
     """
     n = _samples("fftfreq", n)
-    return _frequencies(np.roll(np.arange(-(n // 2), n - n // 2), -(n // 2)), n, d, dtype, device)
+    return _frequencies("fftfreq", np.roll(np.arange(-(n // 2), n - n // 2), -(n // 2)), n, d, dtype, device)
 
 
 def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> Any:
@@ -489,7 +494,7 @@ def rfftfreq(n: int, d: Any = 1.0, *, dtype: Any = None, device: Any = None) -> 
     Array([0.  , 0.25, 0.5 ], dtype=float32)
     """
     n = _samples("rfftfreq", n)
-    return _frequencies(np.arange(n // 2 + 1), n, d, dtype, device)
+    return _frequencies("rfftfreq", np.arange(n // 2 + 1), n, d, dtype, device)
 
 
 def _samples(name: str, n: Any) -> int:
@@ -498,11 +503,17 @@ def _samples(name: str, n: Any) -> int:
     except TypeError:
         if isinstance(n, Tracer):
             raise
-        raise ArgumentError(f"{name}: n, the number of samples, should be an integer, and is {n!r}.") from None
+        raise ArgumentError(
+            f"The n argument of jax.numpy.fft.{name} only takes an int. Got n = {n!r}. It is the number of samples."
+        ) from None
 
 
-def _frequencies(cycles: np.ndarray, n: int, d: Any, dtype: Any, device: Any) -> Any:
+def _frequencies(name: str, cycles: np.ndarray, n: int, d: Any, dtype: Any, device: Any) -> Any:
     dtype = dtypes.of_python(float) if dtype is None else requested_dtype(dtype)
+    if isinstance(d, (list, tuple)):
+        raise ArgumentError(
+            f"The d argument of jax.numpy.fft.{name} only takes a single value. Got d = {d}. It is the sample spacing."
+        )
     if not isinstance(d, (int, float)):
         d = asarray_like(d)
     return to_device(divide(asarray(cycles, dtype), multiply(d, n or 1)), device)

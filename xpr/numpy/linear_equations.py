@@ -393,7 +393,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
            [0.  , 0.25, 0.  ]], dtype=float32)
     """
     if rtol is not None and rcond is not None:
-        raise ValueError("pinv: rtol and rcond are two names of one tolerance; give one of them.")
+        raise ValueError("pinv: only one of rtol and rcond may be specified.")
     a = matrices_of("pinv", a, square=hermitian)
     return _pinv(a, _tolerance(rtol if rtol is not None else rcond, a, 10))[0]
 

@@ -208,7 +208,10 @@ def vectorize(
 def _check_excluded(excluded: Collection[Any]) -> None:
     """Checks that `excluded` holds positions and names of arguments."""
     if not all(isinstance(each, (int, str)) for each in excluded):
-        raise TypeError(f"vectorize: excluded holds positions and names of arguments, and is {excluded!r}.")
+        raise TypeError(
+            "jax.numpy.vectorize can only exclude arguments by their positions, integers, and by their names, strings, "
+            f" and excluded is {excluded!r}."
+        )
     if any(isinstance(each, int) and each < 0 for each in excluded):
         raise ValueError(f"vectorize: excluded={excluded!r} contains negative numbers. Positions count from the front.")
 

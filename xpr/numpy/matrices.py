@@ -205,7 +205,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
         raise ValueError(f"diagonal: takes an array of at least two axes, and its shape is {a.aval.shape}.")
     axis1, axis2 = one_axis(axis1, ndim), one_axis(axis2, ndim)
     if axis1 == axis2:
-        raise ValueError(f"diagonal: axis1 and axis2 are both {axis1}.")
+        raise ValueError(f"diagonal: axis1 and axis2 can not be same, and are both {axis1}.")
     a = transpose(a, (*(i for i in range(ndim) if i not in (axis1, axis2)), axis1, axis2))
     *batch, rows, columns = aval_of(a).shape
     if is_symbolic_dim(rows) or is_symbolic_dim(columns):

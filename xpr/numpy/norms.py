@@ -184,7 +184,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     Array(1, dtype=int32)
     """
     if rtol is not None and tol is not None:
-        raise ValueError("matrix_rank: rtol and tol are two tolerances, and both are given. Give one of them.")
+        raise ValueError("matrix_rank: only one of tol or rtol may be specified.")
     M = _inexact(M)
     if M.aval.ndim < 2:
         return convert(any_of(e.ne(M, e.scalar(0, M))), dtypes.int32)

@@ -70,9 +70,14 @@ def pad(array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant",
     if callable(mode):
         return _by_function(array, widths, mode, kwargs)
     if mode not in _OPTIONS:
-        raise NotImplementedError(f"pad: {mode!r} is no mode; they are {', '.join(_OPTIONS)}, and functions.")
+        raise NotImplementedError(
+            f"pad: Unimplemented padding mode '{mode}' for np.pad. Modes are {', '.join(_OPTIONS)}, and functions."
+        )
     if unknown := set(kwargs) - _OPTIONS[mode]:
-        raise ValueError(f"pad: mode {mode!r} takes the keywords {sorted(_OPTIONS[mode])}, not {sorted(unknown)}.")
+        raise ValueError(
+            f"pad: unsupported keyword arguments for mode {mode!r}: {sorted(unknown)}. It takes "
+            f"{sorted(_OPTIONS[mode])}."
+        )
     if mode in ("constant", "empty"):
         return _constant(array, widths, kwargs.get("constant_values", 0))
     along = _AXIS_RULES.get(mode, _indexed)

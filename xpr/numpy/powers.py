@@ -148,5 +148,5 @@ def hypot(x: Any, y: Any, /) -> Any:
     """
     x, y = promote_ranks(*promote_inexact(x, y), name="hypot")
     if aval_of(x).dtype in dtypes.COMPLEX:
-        raise ArgumentError("hypot: is not well defined for complex numbers. Take hypot(abs(x), abs(y)).")
+        raise ArgumentError("jnp.hypot is not well defined for complex-valued inputs. Take hypot(abs(x), abs(y)).")
     return hypot_p.bind(x, y)

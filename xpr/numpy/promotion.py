@@ -228,6 +228,9 @@ def asarray_like(x: Any) -> Any:
     if hasattr(x, "aval"):
         return x
     aval = aval_of(x)
+    if type(x) in SCALARS or isinstance(x, np.generic):
+        number = integer(x, aval.dtype) if type(x) is int else x
+        return from_host(np.asarray(number, aval.dtype), weak_type=aval.weak_type)
     return convert_element_type_p.bind(x, new_dtype=aval.dtype, weak_type=aval.weak_type)
 
 

@@ -67,14 +67,18 @@ def arange(
         )
     bounds = [x for x in (start, stop, step) if x is not None]
     target = _common_dtype(*bounds) if dtype is None else _counted(dtype)
-    first, last, by = _number(start), _number(stop), _number(step)
+    names = ("stop", "", "step") if stop is None else ("start", "stop", "step")
+    first, last, by = map(_number, (start, stop, step), names)
     if stop is None:
         first, last = 0, first
     by = 1 if step is None else by
     if by == 0:
         raise ZeroDivisionError("arange: the step is 0.")
     if any(isinstance(x, complex) for x in (first, last, by)):
-        raise ValueError("arange: complex numbers are not ordered, so there is no range of them.")
+        raise ValueError(
+            "arange: Passing complex start/stop/step to jnp.arange is no longer supported: complex numbers are not "
+            "ordered, so there is no range of them."
+        )
     if any(map(is_symbolic_dim, (first, last, by))):
         if any(isinstance(x, float) for x in (first, last, by)):
             raise ValueError(
@@ -101,13 +105,15 @@ def _common_dtype(*xs: Any) -> np.dtype:
     return common_dtype([(a.dtype, a.weak_type) for a in map(aval_of, xs)])[0]
 
 
-def _number(x: Any) -> Any:
-    """The Python number that a scalar of any kind holds."""
+def _number(x: Any, name: str) -> Any:
+    """The Python number that a scalar of any kind holds, the argument of that name."""
     if x is None or type(x) in SCALARS or is_symbolic_dim(x):
         return x
     if isinstance(x, Tracer):
         value = x.concrete()
-        x = x.__index__() if value is None else value
+        if value is None:
+            value = x.static_integer(f"It arose in the jnp.arange argument '{name}':\nthe length of the result")
+        x = value
     value = np.asarray(x)
     if value.ndim:
         raise ValueError(f"arange: bounds and step are numbers, and an array of shape {value.shape} was given.")

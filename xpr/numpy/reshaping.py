@@ -379,9 +379,10 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
     array = asarray_like(array)
     sizes, old = shape_of(shape), array.aval.shape
     if old != sizes and (len(old) > len(sizes) or any(n not in (1, m) for n, m in zip(old[::-1], sizes[::-1]))):
+        fault = "Cannot broadcast to shape with fewer dimensions" if len(old) > len(sizes) else ""
         raise ValueError(
-            f"broadcast_to: shape {old} does not broadcast to {sizes}: aligned at their last axes, sizes must be equal "
-            "or 1. Insert axes with x[:, None], or reshape."
+            f"broadcast_to: {fault or 'Incompatible shapes for broadcasting'}: {old} does not broadcast to {sizes}. "
+            "Aligned at their last axes, sizes must be equal or 1. Insert axes with x[:, None], or reshape."
         )
     return shapes.broadcast_to(array, sizes)
 

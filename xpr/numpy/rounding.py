@@ -159,7 +159,9 @@ def clip(arr: Any = None, /, min: Any = None, max: Any = None) -> Any:
         raise ValueError("clip: no array was given.")
     arr = asarray_like(arr)
     if any(x is not None and aval_of(x).dtype in dtypes.COMPLEX for x in (arr, min, max)):
-        raise ValueError("clip: complex numbers are not ordered. Clip the real and imaginary parts.")
+        raise ValueError(
+            "clip: Complex values have no ordering and cannot be clipped. Clip the real and imaginary parts."
+        )
     if min is not None:
         arr = maximum(arr, min)
     return arr if max is None else minimum(arr, max)

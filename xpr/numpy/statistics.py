@@ -401,13 +401,18 @@ def cov(
     return e.div(reshape(product, () if size == 1 else (size, size)), scale)
 
 
+def _check_dtype(name: str, dtype: Any) -> None:
+    if dtype is not None and requested_dtype(dtype) not in dtypes.INEXACT:
+        raise ValueError(
+            f"{name}: dtype must be a subclass of float or complex, as its results are, and is "
+            f"{requested_dtype(dtype)}."
+        )
+
+
 def _as_rows(m: Any, rowvar: bool, dtype: Any) -> Any:
     (m,) = promote_inexact(m)
     aval = aval_of(m)
-    if dtype is not None and requested_dtype(dtype) not in dtypes.INEXACT:
-        raise ValueError(
-            f"cov: dtype must be a subclass of float or complex, as its results are, and is {requested_dtype(dtype)}."
-        )
+    _check_dtype("cov", dtype)
     m = convert(m, aval.dtype if dtype is None else requested_dtype(dtype))
     if aval.ndim > 2:
         raise ValueError(f"cov: takes one or two axes, and got {aval.str_short()}.")
@@ -462,6 +467,7 @@ def corrcoef(x: Any, y: Any = None, rowvar: bool = True, dtype: Any = None) -> A
     Array([[ 1., -1.],
            [-1.,  1.]], dtype=float32)
     """
+    _check_dtype("corrcoef", dtype)
     return _correlations(cov(x, y, rowvar, dtype=dtype))
 
 

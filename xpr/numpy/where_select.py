@@ -121,7 +121,10 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
             a = clip(a, 0, count - 1)
         case "raise":
             if not is_known(a):
-                raise ConcretizationTypeError('choose: mode="raise" looks at values that are traced. Use mode="clip".')
+                raise ConcretizationTypeError(
+                    "choose: the values of the indices are traced. The error occurred because jnp.choose was "
+                    "jit-compiled with mode='raise'. Use mode='wrap' or mode='clip' instead."
+                )
             numbers = np.asarray(a.concrete() if isinstance(a, Tracer) else a)
             if ((numbers < 0) | (numbers >= count)).any():
                 span = f"{numbers.min()} to {numbers.max()}"

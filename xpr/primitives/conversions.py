@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend.array import Array, from_host
 from xpr.backend.stablehlo import Builder, Value
-from xpr.core.avals import ShapedArray, Zero, aval_of, is_key
+from xpr.core.avals import ShapedArray, Zero, aval_of, integer, is_key
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import ANY, COMPLEX, FLOATS, INEXACT, INTEGERS, short_name
 from xpr.errors import ArgumentError
@@ -141,10 +142,18 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
         )
     if aval.dtype == new_dtype and aval.weak_type == weak_type and hasattr(operand, "aval"):
         return operand
-    if type(operand) in PYTHON_SCALARS and not weak_type:
-        if not (type(operand) is complex and new_dtype not in COMPLEX):
-            return convert_element_type_p.bind(operand, new_dtype=new_dtype, weak_type=False)
+    if not weak_type and type(operand) in PYTHON_SCALARS:
+        return _converted_number(operand, aval, new_dtype)
+    if not weak_type and isinstance(operand, np.ndarray) and operand.dtype == new_dtype:
+        return from_host(operand.copy())
     return convert_element_type_p.bind(operand, new_dtype=new_dtype, weak_type=weak_type)
+
+
+def _converted_number(x: Any, aval: ShapedArray, new_dtype: np.dtype) -> Array:
+    """A Python number in a dtype, known while tracing too; integers may be as large as its floats."""
+    _convert_abstract([aval], new_dtype=new_dtype, weak_type=False)
+    value = np.float64(x) if type(x) is int and new_dtype in INEXACT else np.asarray(integer(x, aval.dtype), aval.dtype)
+    return from_host(_convert_reference([value], new_dtype=new_dtype, weak_type=False)[0])
 
 
 def _bitcast_abstract(avals: Sequence[ShapedArray], *, new_dtype: np.dtype) -> list[ShapedArray]:

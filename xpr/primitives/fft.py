@@ -42,8 +42,13 @@ class FftType(enum.IntEnum):
 
 def _abstract(aval: ShapedArray, *, fft_type: str, fft_lengths: tuple[int, ...]) -> ShapedArray:
     k = len(fft_lengths)
+    if k > aval.ndim:
+        raise ArgumentError(
+            f"fft: FFT input shape {aval.shape} must have at least as many input dimensions as fft_lengths "
+            f"{fft_lengths}, which are the sizes of its last axes."
+        )
     batch, last = aval.shape[: aval.ndim - k], aval.shape[aval.ndim - k :]
-    if not 1 <= k <= 3 or k > aval.ndim or min(fft_lengths) < 1:
+    if not 1 <= k <= 3 or min(fft_lengths) < 1:
         raise ArgumentError(
             f"fft: fft_lengths are the positive sizes of one to three last axes of the array, which is "
             f"{aval.str_short()}, and are {fft_lengths}."

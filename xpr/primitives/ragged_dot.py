@@ -194,8 +194,8 @@ def _check_groups(groups: Axes, free: bool, rhs: ShapedArray, sizes: ShapedArray
         return
     if len(groups) != 1 or not 0 <= groups[0] < rhs.ndim:
         raise TypeError(
-            "ragged_dot_general requires exactly one rhs group dimension, the axis of "
-            f"{rhs.str_short()} that numbers the groups: rhs_group_dimensions={groups}."
+            "ragged_dot_general requires exactly one rhs group dimension when lhs ragged dimension is noncontracting: "
+            f"the axis of {rhs.str_short()} that numbers the groups. Given is rhs_group_dimensions={groups}."
         )
     if groups[0] in used:
         raise TypeError(

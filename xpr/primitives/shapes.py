@@ -273,11 +273,11 @@ def _sizes(shape: Any) -> tuple[Any, ...]:
 def _size(n: Any) -> Any:
     if is_symbolic_dim(n):
         return n
+    if isinstance(n, Tracer):
+        return n.static_integer("Shapes must be 1D sequences of concrete values of integer type:\na size")
     try:
         return operator.index(n)
     except TypeError as error:
-        if isinstance(n, Tracer):
-            raise
         raise TypeError(
             f"Shapes must be 1D sequences of concrete values of integer type, and {n!r} is none. Convert it with int()."
         ) from error

@@ -298,8 +298,8 @@ def categorical(
     count = math.prod(prefix)
     if surely_below(categories, count):
         raise ValueError(
-            f"random.categorical: {count} samples were asked for without replacement, and there are {categories} "
-            "categories. Ask for fewer, or say replace=True."
+            f"random.categorical: Number of samples without replacement ({count}) is greater than that of "
+            f"categories ({categories}). Ask for fewer, or say replace=True."
         )
     return sharded(
         reshape(_distinct_categories(key, logits, axis=axis, count=count, mode=mode), shape),

@@ -121,7 +121,8 @@ def typed_keys(key: Any) -> Any:
 
 def _warn_legacy_key() -> None:
     text = (
-        f'Legacy uint32 key array passed as key, and legacy_prng_key is "{settings.legacy_prng_key}". Make keys with '
+        "Legacy uint32 key array passed as key to jax.random function. This is said since the setting legacy_prng_key "
+        f'is "{settings.legacy_prng_key}". Make keys with '
         "xpr.random.key(seed), or turn this one into such a key with xpr.random.wrap_key_data."
     )
     if settings.legacy_prng_key == "error":

@@ -44,7 +44,7 @@ def integer_dtype(dtype: Any, name: str, allowed: frozenset[np.dtype] = dtypes.I
 def _dtype(dtype: Any, name: str, allowed: frozenset[np.dtype], expected: str) -> np.dtype:
     dtype = dtypes.requested(dtype)
     if dtype not in allowed:
-        raise ValueError(f"random.{name}: the dtype argument {dtype.name} must be {expected}.")
+        raise ValueError(f"dtype argument to random.{name} must be {expected}, and is {dtype.name}.")
     return dtype
 
 

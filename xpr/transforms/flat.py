@@ -144,9 +144,10 @@ def check_results(fun: Callable[..., Any], leaves: Sequence[Any], out_tree: Any,
                 aval_of(leaf)
             except TypeError as error:
                 path = tree.leaves_with_path(tree.unflatten(out_tree, range(out_tree.num_leaves)))[index][0]
+                component = f", at output component {tree.keystr(path)}" if path else ""
                 raise TypeError(
-                    f"{describe_function(fun)} returned a value of type {type(leaf).__name__}, at result"
-                    f"{tree.keystr(path)}, which is no array. {error}"
+                    f"function {describe_function(fun)} returned a value of type {type(leaf).__name__}{component}, "
+                    f"which is not a valid JAX type. {error}"
                 ) from None
 
 

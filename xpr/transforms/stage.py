@@ -62,13 +62,14 @@ class StageTracer(Tracer):
 class StageTrace(Trace):
     """Records every operation as an equation."""
 
-    __slots__ = ("arguments", "eqns", "constants", "signature", "calls", "shardings")
+    __slots__ = ("arguments", "eqns", "constants", "copies", "signature", "calls", "shardings")
 
     def __init__(self, parent: Trace | None, signature: Signature | None = None, shardings: Any = None):
         super().__init__(parent)
         self.arguments: list[Var] = []  # not their tracers: no cycle keeps the constants once the trace has ended
         self.eqns: list[JaxprEqn] = []
         self.constants: dict[int, tuple[Var, Any, Any]] = {}  # by id: its variable, its value, and the object itself
+        self.copies: dict[Any, list[tuple[Var, Array]]] = {}  # constants that are on the host alone, by type and sample
         self.signature = signature
         self.shardings = shardings  # ArgumentShardings of the arguments, where known
         self.calls: dict[Any, Any] = {}  # traced functions that close over tracers, valid while this trace is
@@ -136,17 +137,37 @@ class StageTrace(Trace):
     def constant(self, key: Any, value: Any) -> Var:
         known = self.constants.get(id(key))
         if known is None:
-            known = self.constants[id(key)] = (Var(value.aval), value, key)
+            var, value = self.shared(value) if type(value) is Array else (Var(value.aval), value)
+            known = self.constants[id(key)] = (var, value, key)
         return known[0]
+
+    def shared(self, value: Array) -> tuple[Var, Array]:
+        """The variable and the value of a constant: those of an equal one, where both are copies of NumPy arrays.
+
+        Such an array is copied wherever it is used, since it may change in between.
+        """
+        sample = value.sample_on_host()
+        if sample is None:
+            return Var(value.aval), value
+        copies = self.copies.setdefault((value.aval, sample), [])
+        for known in copies:
+            if known[1].host.tobytes() == value.host.tobytes():
+                return known
+        copies.append((Var(value.aval), value))
+        return copies[-1]
+
+    def values_of_constants(self) -> dict[Var, Any]:
+        """The values of the variables that stand for constants, in their order."""
+        return {var: value for var, value, _ in self.constants.values()}
 
     def finish(self, outs: Sequence[Any]) -> ClosedJaxpr:
         """The jaxpr of the recorded equations, with results `outs`."""
         outvars = [x.variable if type(x) is StageTracer and x._trace is self else self.result(x) for x in outs]
         self.alive = False
-        constants = list(self.constants.values())
+        constants = self.values_of_constants()
         self.calls.clear()
-        jaxpr = Jaxpr([var for var, _, _ in constants], self.arguments, outvars, self.eqns)
-        return ClosedJaxpr(jaxpr, [value for _, value, _ in constants])
+        jaxpr = Jaxpr(list(constants), self.arguments, outvars, self.eqns)
+        return ClosedJaxpr(jaxpr, list(constants.values()))
 
     def result(self, x: Any) -> Atom:
         """A result that is no variable of the program; a ref may be one only if it is an argument."""

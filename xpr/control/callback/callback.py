@@ -419,7 +419,10 @@ def refuse_early_arguments(what: str, args: Sequence[Any], kwargs: dict[str, Any
     if args or kwargs:
         given = ", ".join([*map(repr, args), *kwargs])
         first = "callback" if what == "debug.callback" else "format"
-        raise TypeError(f"{what}: there is no {first}, and there are other arguments: {given}. Give the {first} first.")
+        raise TypeError(
+            f"{what.replace('.', '_')} received unexpected arguments in the two-call form, which has no {first} in its "
+            f"first call: {given}. Give them in the second call, after the {first}."
+        )
 
 
 def _debug_callback(

@@ -145,7 +145,7 @@ class _Checker(string.Formatter):
         names = [name for name in kwargs if name not in used_args]
         unused = [("positional", positions), ("keyword", names)]
         if positions or names:
-            texts = [f"Unused {kind} arguments: {', '.join(each)}" for kind, each in unused if each]
+            texts = [f"Unused {kind} arguments to `jax.debug.print`: {each}" for kind, each in unused if each]
             raise ValueError("; ".join(texts))
 
 

@@ -82,7 +82,7 @@ def cond(
     named = {"true_fun": true_fun, "false_fun": false_fun}
     for name, fun in named.items():
         if not callable(fun):
-            raise TypeError(f"cond: {name} must be a function, and is {describe(fun)}.")
+            raise TypeError(f"lax.cond: {name} must be callable, and is {describe(fun)}.")
     return pick("cond", index, (false_fun, true_fun), values, {"true_fun": 1, "false_fun": 0}, vmap)
 
 
@@ -121,7 +121,7 @@ def switch(
         raise ValueError("switch: there must be at least one branch.")
     for i, fun in enumerate(funs):
         if not callable(fun):
-            raise TypeError(f"switch: branches[{i}] must be a function, and is {describe(fun)}.")
+            raise TypeError(f"lax.switch: branches[{i}] must be callable, and is {describe(fun)}.")
     clamped = _clamped(index, len(funs))
     if len(funs) == 1:
         return funs[0](*values)
@@ -157,6 +157,8 @@ def _scalar(what: str, name: str, x: Any, way_out: str) -> ShapedArray:
             f"{what}: the first argument is {name}, and a function was given, {describe_function(x)}. "
             f"Call it, or mind the order of the arguments: {way_out}."
         )
+    if x is None:
+        raise TypeError(f"{what} {name.removeprefix('the ')} is None. It must be a scalar.")
     try:
         aval = aval_of(x)
     except TypeError:

@@ -124,6 +124,6 @@ def _value(x: Any) -> Any:
 def _missing(platform: str, platforms: Platforms) -> str:
     known = ", ".join(name for names in platforms for name in names or ()) or "none"
     return (
-        f"platform_dependent: the program runs on {platform}, and there are functions for: {known}. Give one for it as "
-        "a keyword, or default=."
+        f"platform_dependent: a translation rule among the functions for {known} was not found for platform "
+        f"{platform}. Give one for it as a keyword, or default=."
     )

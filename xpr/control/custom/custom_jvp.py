@@ -54,7 +54,7 @@ def _jvp(
         outs = custom_jvp_call_p.bind(*primals, call_jaxpr=call_jaxpr, jvp=jvp, name=name, num_consts=num_consts)
         return outs, rules.zeros_for(outs)
     outs, out_tangents = jvp(constants, arguments, moved)
-    rules.check_outs(call_jaxpr, outs, name, "the jvp rule's first result")
+    rules.check_outs(call_jaxpr, outs, name, "jvp output")
     return outs, out_tangents
 
 

@@ -44,7 +44,7 @@ def _forward(primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, 
     """Results, residuals and the pull of the rule's first half."""
     constants, arguments = split_list(primals, params["num_consts"])
     outs, residuals, pull = params["fwd"](constants, arguments, is_active(_of_arguments(tangents, params)))
-    rules.check_outs(params["call_jaxpr"], outs, params["name"], "the first result of fwd")
+    rules.check_outs(params["call_jaxpr"], outs, params["name"], "fwd output")
     return outs, *counting_copies(arguments, outs, residuals, pull)
 
 

@@ -199,8 +199,10 @@ def check_outs(call_jaxpr: Jaxpr | FlatFun, outs: Sequence[Any], name: str, what
         return
     expected_avals, actual_avals = call_jaxpr.out_avals, [aval_of(x) for x in outs]
     if not same_types(expected_avals, actual_avals):
-        expected, actual = (", ".join(a.str_short() for a in avals) for avals in (expected_avals, actual_avals))
-        raise TypeError(f"{name}: {what} must give what the function gives, ({expected}), and gave ({actual}).")
+        expected, actual = (
+            ", ".join(a.str_short(short_dtypes=False) for a in avals) for avals in (expected_avals, actual_avals)
+        )
+        raise TypeError(f"{name}: got {what} type {actual} which doesn't match what the function gives: {expected}.")
 
 
 # -- Calls

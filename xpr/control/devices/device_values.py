@@ -108,10 +108,10 @@ class DeviceTrace(StageTrace):
         return self.known[variable]
 
     def computed(self, variable: Var) -> np.ndarray | None:
-        constants = list(self.constants.values())
-        held = [value_outside(value) for _, value, _ in constants]
+        constants = self.values_of_constants()
+        held = list(map(value_outside, constants.values()))
         eqns = self.equations_of(variable)
-        program = Jaxpr([], [*[var for var, _, _ in constants], *self.arguments], [variable], eqns)
+        program = Jaxpr([], [*constants, *self.arguments], [variable], eqns)
         if any(x is None for x in held) or effects(program) or len(self.arguments) != len(self.operands):
             return None
         manual, specs = self.manual, [*[PartitionSpec()] * len(held), *self.specs]

@@ -84,6 +84,8 @@ def scan(
     >>> lax.scan(lambda c, x: (c + x, c), jnp.zeros(()), jnp.ones(5), until=lambda c: c > 2)
     (Array(3., dtype=float32), Array([0., 1., 2., 0., 0.], dtype=float32))
     """
+    if not callable(f) and type(f) is not Watched:
+        raise TypeError(f"lax.scan: the body of a scan must be callable, and is {f!r}.")
     rows, xs_tree = tree.flatten(xs)
     n = _length(rows, xs, length)
     if type(f) is Watched:
@@ -92,9 +94,14 @@ def scan(
     if settings.disable_jit and n and until is None:
         return _in_python(f, init, rows, xs_tree, n, reverse)
     body, carry = _typed_body(f, carry, in_tree, rows, xs_tree)
+    if isinstance(unroll, Tracer):
+        raise ConcretizationTypeError(
+            f"scan: The `unroll` argument to `scan` expects a concrete `int` or `bool` value, and is "
+            f"{unroll.aval.str_short()}, traced. Make the argument that it comes from static."
+        )
     num_steps = n if unroll is True else int(unroll)
     if num_steps < 0:
-        raise ValueError(f"scan: unroll must be a bool or an integer that isn't negative, and is {unroll!r}.")
+        raise ValueError(f"scan: `unroll` must be a bool or an integer that isn't negative, and is {unroll!r}.")
     y_tree = body.out_tree.children()[1]
     if until is not None:
         refuse_refs("scan", f, [*body.consts, *rows], "Without `until`, and in a while_loop, it can.")
@@ -166,7 +173,10 @@ def _length(rows: Sequence[Any], xs: Any, length: int | None) -> int:
     shapes = [aval_of(x).shape for x in rows]
     if not all(shapes):
         paths = [f"xs{tree.keystr(path)}" for (path, _), shape in zip(tree.leaves_with_path(xs), shapes) if not shape]
-        raise ValueError(f"scan: it goes over the first axis of each of the xs, and {', '.join(paths)} has no axis.")
+        raise ValueError(
+            f"scan got value with no leading axis to scan over: {', '.join(paths)}. It goes over the first axis of "
+            "each of the xs."
+        )
     _refuse_partitioned_rows(rows, xs)
     lengths = {shape[0] for shape in shapes}
     if length is not None:
@@ -174,11 +184,15 @@ def _length(rows: Sequence[Any], xs: Any, length: int | None) -> int:
             lengths.add(int(length))
         except TypeError as error:
             raise (ConcretizationTypeError if isinstance(length, Tracer) else TypeError)(
-                "scan: `length` must be known while tracing, and is "
-                f"{aval_of(length).str_short()}. Use while_loop or fori_loop for a number of steps that is computed."
+                "scan: The `length` argument to `scan` expects a concrete `int` value, and is "
+                f"{aval_of(length).str_short()}, traced. Use while_loop or fori_loop for a number of "
+                "steps that is computed."
             ) from error
     if not lengths:
         raise ValueError("scan: there are no arrays among the xs, so `length` has to say how many steps to take.")
+    if length is not None and len({shape[0] for shape in shapes}) == 1 < len(lengths):
+        sizes = [shapes[0][0]]
+        raise ValueError(f"scan got `length` argument of {length} which disagrees with leading axis sizes {sizes}.")
     if len(lengths) > 1:
         lines = [f"  xs{tree.keystr(path)}   {aval_of(x).str_short()}" for path, x in tree.leaves_with_path(xs)]
         lines += [f"  length   {length}"] if length is not None else []
@@ -249,9 +263,11 @@ def check_pair(body: Body) -> None:
     """Raises TypeError if the body does not return a pair."""
     structure = body.out_tree
     if structure.spec.type not in (tuple, list) or structure.spec.num_children != 2:
+        types = tree.unflatten(structure, [aval.str_short(short_dtypes=False) for aval in body.out_avals])
         raise TypeError(
-            f"scan: the body must give a pair, the next carry and a row of the result (None for no result); "
-            f"{describe_function(body.fun)} gives {tree.unflatten(structure, body.out_avals)!r}."
+            f"scan body output must be a pair, got {types if isinstance(types, str) else repr(types)}. "
+            f"{describe_function(body.fun)} gives it. A pair is the next carry, and a row of the result, or "
+            "None for none."
         )
 
 

@@ -103,7 +103,9 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
     Array([1, 3, 3, 5, 5], dtype=int32)
     """
     if not callable(fn):
-        raise TypeError(f"associative_scan: fn must be a function of two pytrees like `elems`, and is {fn!r}.")
+        raise TypeError(
+            f"lax.associative_scan: fn must be callable, a function of two pytrees like `elems`, and is {fn!r}."
+        )
     leaves, structure = tree.flatten(elems)
     if not leaves:
         return elems

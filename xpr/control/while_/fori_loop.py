@@ -57,6 +57,8 @@ def fori_loop(
     >>> lax.fori_loop(0, 5, lambda i, total: total + i, 0)
     Array(10, dtype=int32, weak_type=True)
     """
+    if not callable(body_fun) and type(body_fun) is not Watched:
+        raise TypeError(f"lax.fori_loop: body_fun must be callable, and is {body_fun!r}.")
     bounds = _static_bound(lower), _static_bound(upper)
     if settings.disable_jit and None not in bounds:
         init_val = tree.map(as_array, init_val)  # so that no step changes a NumPy array in place
@@ -67,8 +69,8 @@ def fori_loop(
     if None in bounds and (unroll is True or (unroll or 1) != 1):
         which = "lower" if bounds[0] is None else "upper"
         raise ValueError(
-            f"fori_loop: `unroll` is for bounds that are known while tracing, and the {which} one is traced. "
-            "Leave it out, or make the argument it comes from static."
+            f"fori_loop: Can only use `unroll` with bounds that are known while tracing, and the {which} one is "
+            "traced. Leave it out, or make the argument it comes from static."
         )
     try:
         if None in bounds:
@@ -143,7 +145,7 @@ def _of_one_type(lower: Any, upper: Any) -> tuple[Any, Any]:
         if high.weak_type:
             return lower, _of_dtype(upper, low.dtype)
     raise TypeError(
-        f"fori_loop: the bounds (arguments to fori_loop) must have equal types, and are {low.str_short()} and "
+        f"fori_loop: the bounds among the arguments to fori_loop must have equal types, and are {low.str_short()} and "
         f"{high.str_short()}. Convert one."
     )
 

@@ -9,6 +9,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.config import numpy_dtype_promotion
 from xpr.core.avals import aval_of
+from xpr.core.interpreter import Tracer
 from xpr.numpy.concatenation import concatenate, stack
 from xpr.numpy.creation import asarray
 from xpr.numpy.promotion import promote_dtypes
@@ -20,32 +21,36 @@ __all__ = ["c_", "index_exp", "mgrid", "ogrid", "r_", "s_"]
 s_, index_exp = np.s_, np.index_exp
 
 
-def _samples(bounds: slice) -> Any:
+def _samples(name: str, bounds: slice) -> Any:
     """`start:stop:step` as arange, `start:stop:5j` as linspace with 5 samples, both ends among them."""
     start = 0 if bounds.start is None else bounds.start
     step = 1 if bounds.step is None else bounds.step
     if isinstance(step, complex):
         return linspace(start, bounds.stop, int(abs(step)))
+    for which in ("start", "stop", "step"):
+        x = getattr(bounds, which)
+        if isinstance(x, Tracer) and x.concrete() is None:
+            x.static_integer(f"It arose in the slice {which} of jnp.{name}:\nthe length of the result")
     return arange(start, bounds.stop, step)
 
 
 class _Grid:
     """`grid[0:2, 0:3]`: the coordinates along each axis of a grid."""
 
-    def __init__(self, sparse: bool):
-        self.sparse = sparse
+    def __init__(self, name: str, sparse: bool):
+        self.name, self.sparse = name, sparse
 
     def __getitem__(self, key: slice | tuple[slice, ...]) -> Any:
         if isinstance(key, slice):
-            return _samples(key)
+            return _samples(self.name, key)
         with numpy_dtype_promotion("standard"):  # bounds are numbers, of which one kind may stand beside another
-            vectors = promote_dtypes(*map(_samples, key)) if key else []
+            vectors = promote_dtypes(*[_samples(self.name, each) for each in key]) if key else []
         grids = grid_arrays(vectors, range(len(vectors)), self.sparse)
         return grids if self.sparse else stack(grids) if grids else asarray(np.zeros(0, dtypes.of_python(int)))
 
 
-mgrid = _Grid(sparse=False)
-ogrid = _Grid(sparse=True)
+mgrid = _Grid("mgrid", sparse=False)
+ogrid = _Grid("ogrid", sparse=True)
 
 
 class _Joined:
@@ -55,8 +60,8 @@ class _Joined:
     their original axes begin among those. "r" and "c" make a matrix of vectors: they are joined as rows or columns.
     """
 
-    def __init__(self, axis: int, ndmin: int, position: int):
-        self.axis, self.ndmin, self.position = axis, ndmin, position
+    def __init__(self, name: str, axis: int, ndmin: int, position: int):
+        self.name, self.axis, self.ndmin, self.position = name, axis, ndmin, position
 
     def __getitem__(self, key: Any) -> Any:
         parts = key if isinstance(key, tuple) else (key,)
@@ -77,7 +82,7 @@ class _Joined:
         """A part with at least `ndmin` axes; its original axes begin at `position` (or end there, if negative)."""
         if isinstance(part, str):
             raise ValueError(f"r_ and c_: a directive ({part!r}) can only be the first part.")
-        x = _samples(part) if isinstance(part, slice) else asarray(part)
+        x = _samples(self.name, part) if isinstance(part, slice) else asarray(part)
         ndim = aval_of(x).ndim
         missing = ndmin - ndim
         if missing <= 0:
@@ -93,9 +98,11 @@ def _directive(text: str, axis: int, ndmin: int, position: int) -> tuple[int, in
     except ValueError:
         numbers = []
     if not 1 <= len(numbers) <= 3:
-        raise ValueError(f'r_ and c_: the directive {text!r} is neither "r", "c", nor up to three integers.')
+        raise ValueError(
+            f'r_ and c_: could not understand directive {text!r}. One is "r", "c", or up to three integers.'
+        )
     return (*numbers, *(axis, ndmin, position)[len(numbers) :])  # type: ignore[return-value]  # three in all
 
 
-r_ = _Joined(0, 1, -1)
-c_ = _Joined(-1, 2, 0)
+r_ = _Joined("r_", 0, 1, -1)
+c_ = _Joined("c_", -1, 2, 0)

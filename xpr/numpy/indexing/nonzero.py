@@ -273,6 +273,12 @@ def ravel_multi_index(
     return result if dtype is None else convert(result, requested_dtype(dtype))
 
 
+_TRACED = (
+    "The error occurred because ravel_multi_index was jit-compiled with mode='raise'. Use mode='wrap' or mode='clip' "
+    "instead."
+)
+
+
 def _inside(column: Any, n: int, mode: str) -> Any:
     if mode == "clip":
         return clip(column, 0, n - 1)
@@ -282,7 +288,7 @@ def _inside(column: Any, n: int, mode: str) -> Any:
         return column
     if mode != "raise":
         raise ValueError(f'ravel_multi_index: mode must be "raise", "wrap", "clip" or "ignore", and is {mode!r}.')
-    value = concrete_value(column, 'ravel_multi_index(mode="raise")', 'Pass mode="wrap" or mode="clip".')
+    value = concrete_value(column, 'ravel_multi_index(mode="raise")', _TRACED)
     if ((value < 0) | (value >= n)).any():
         raise ValueError(
             f"invalid entry in coordinates array: ravel_multi_index: indices lie outside of an axis of size {n}."

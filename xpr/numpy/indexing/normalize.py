@@ -204,6 +204,11 @@ def _integer_like(indexer: Any, position: int) -> Any:
     try:
         return np.asarray(as_integer(indexer))
     except TypeError:
+        if isinstance(indexer, str):
+            raise TypeError(
+                f"JAX does not support string indexing, by which NumPy names fields, and {indexer!r} is at position "
+                f"{position} of the index. Keep each field as an array of its own, in a dict."
+            ) from None
         raise TypeError(
             f"Indexer must have integer or boolean type, got indexer with type {type(indexer).__name__} at position "
             f"{position}: {shortened(indexer)}. An index is made of integers, slices, None, ... and arrays of integers "

@@ -50,7 +50,8 @@ def _integers(name: str, indices: Any) -> Any:
         if not aval.size:  # an empty list is of floats
             return np.zeros(aval.shape, np.int32)
         raise ArgumentError(
-            f"{name}: indices must be integers, and are {aval.str_short()}. Convert them with .astype(int)."
+            f"{name} indices must be of integer type, got {aval.dtype.name}: they are {aval.str_short()}. Convert them "
+            "with .astype(int)."
         )
     return indices
 
@@ -100,7 +101,7 @@ def take(
     axis = one_axis(axis, aval.ndim)
     n = aval.shape[axis]
     if not n and aval_of(indices).size:
-        raise IndexError(f"take: there is nothing to take along axis {axis}, whose size is 0.")
+        raise IndexError(f"take: cannot do a non-empty jnp.take() from an empty axis: the size of axis {axis} is 0.")
     if mode == "raise":
         raise NotImplementedError(
             'take: mode="raise" is not supported: the indices\' values are not checked. Use "fill" or "clip".'

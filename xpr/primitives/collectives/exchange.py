@@ -407,7 +407,10 @@ def pshuffle(x: Any, axis_name: Any, perm: Sequence[int]) -> Any:
     """
     name = one_name("pshuffle", axis_name)
     if sorted(perm) != list(range(size_of_axis(name))):
-        raise ValueError(f"pshuffle: {tuple(perm)} is not a permutation of the {size_of_axis(name)} rows of {name!r}.")
+        raise ValueError(
+            f"pshuffle: `perm` does not represent a permutation: {list(perm)}, for the {size_of_axis(name)} rows of "
+            f"{name!r}."
+        )
     return ppermute(x, name, list(zip(perm, range(len(perm)))))
 
 

@@ -103,7 +103,10 @@ def _fault_of_fields(op: str, numbers: DimensionNumbers, operand: int, indices: 
         if len(set(axes)) != len(axes):
             return f"{name} in {op.lower()} must not repeat an axis, and is {axes}"
         if name == names[4] and bound in axes:
-            return f"{name} in {op.lower()} must not name the index vector dimension, {bound}, and is {axes}"
+            return (
+                f"{op} cannot have the index vector dimension as a batching dimension, and {name}, which is {axes}, "
+                f"names it, {bound}"
+            )
         if outside := [i for i, d in enumerate(axes) if not 0 <= d < bound]:
             if name == "offset_dims":
                 return (

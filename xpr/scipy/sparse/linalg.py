@@ -170,11 +170,11 @@ def _solved(
 
 
 def _like(name: str, b: Any, x0: Any) -> Any:
-    what = f"{name}: x0 must be like b"
-    tree.check_same_structure(tree.structure(b), tree.structure(x0), what, name="b")
+    what = f"{name}: x0 and b must have matching"
+    tree.check_same_structure(tree.structure(b), tree.structure(x0), f"{what} tree structure", name="b")
     if [jnp.shape(x) for x in tree.leaves(x0)] != [x.shape for x in tree.leaves(b)]:
         shapes = [[jnp.shape(x) for x in tree.leaves(t)] for t in (x0, b)]
-        raise ValueError(f"{what}: the shapes are {shapes[0]} and {shapes[1]}.")
+        raise ValueError(f"{what} shape, and the shapes are {shapes[0]} and {shapes[1]}.")
     return tree.map(lambda x, y: jnp.asarray(x, y.dtype), x0, b)
 
 
