@@ -7,7 +7,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from xpr import nn, ops, scipy
+from xpr import image, nn, ops, scipy
 from xpr.control.compiled import traced_functions
 from xpr.control.compiled_eagerly import compiled_eagerly
 
@@ -15,6 +15,7 @@ on_cpu = pytest.mark.skipif(xpr.default_backend() != "cpu", reason="NumPy runs n
 x = jnp.asarray(np.random.default_rng(0).normal(size=12).astype(np.float32))
 m, n, ten = x.reshape(3, 4), jnp.arange(12), jnp.arange(10.0)
 half, small = x.astype(jnp.bfloat16), jnp.arange(12, dtype=jnp.int8)
+POSITIVE = 0.5 * jnp.eye(3) + 1
 CALLS = {
     "var": [(x,), (m, 0), (n,), (half, None, jnp.float32), (m, (0, 1), None, None, 1, True)],
     "std": [(x,), (m, -1)],
@@ -62,12 +63,64 @@ CALLS = {
     "linalg.pinv": [(m,)],
     "linalg.matrix_power": [(jnp.eye(3) * 2, 3)],
     "fft.fftshift": [(n,), (m, 0)],
+    "gcd": [(n, 8), (n, n + 2)],
+    "lcm": [(n, 4)],
+    "divmod": [(x, 0.3), (n, 5)],
+    "fmod": [(x, 0.3)],
+    "fmax": [(x.at[0].set(jnp.nan), 0.0)],
+    "fmin": [(x, n)],
+    "modf": [(x,)],
+    "float_power": [(n, 2), (x, 2.0)],
+    "frexp": [(x,)],
+    "ldexp": [(x, 3), (x, n)],
+    "spacing": [(x,)],
+    "packbits": [(n % 2,), (m > 0, 1)],
+    "unpackbits": [(n.astype("uint8"),), (n.astype("uint8"), None, 9)],
+    "polyfit": [(ten / 10, ten, 1)],
+    "median": [(x,), (m, 0)],
+    "nanmedian": [(m.at[0, 0].set(jnp.nan), 0)],
+    "nanargmax": [(x.at[0].set(jnp.nan),), (m, 1)],
+    "nanargmin": [(m, 0)],
+    "count_nonzero": [(n,), (m > 0, 1)],
+    "searchsorted": [(ten, x), (ten, 3, "right")],
+    "isin": [(n, jnp.array([1, 5])), (x, x[:3])],
+    "take_along_axis": [(m, jnp.zeros((3, 1), int), 1)],
+    "i0": [(x,)],
+    "linalg.solve": [(jnp.eye(3) * 2 + 0.1, jnp.ones(3)), (jnp.eye(3) * 2, m)],
+    "linalg.inv": [(jnp.eye(3) * 2 + 0.1,)],
+    "linalg.matrix_rank": [(m,), (m, 1e-3)],
+    "linalg.tensorinv": [(jnp.eye(4).reshape(2, 2, 4) + 0.1, 2)],
+    "linalg.tensorsolve": [(jnp.eye(4).reshape(2, 2, 4) + 0.1, jnp.ones((2, 2)))],
 }
 OTHERS = {
     nn.one_hot: [(n, 4), (n, 3)],
     nn.standardize: [(m,)],
     ops.segment_sum: [(x, n // 4, 3)],
+    nn.celu: [(x,), (x, 2.0)],
+    nn.elu: [(x, 0.5)],
+    nn.leaky_relu: [(x,)],
+    nn.squareplus: [(x,)],
+    nn.glu: [(x,), (m, 1)],
+    nn.log_softmax: [(m,), (m, 0)],
+    image.resize: [(m, (2, 2), "linear")],
     scipy.linalg.expm: [(0.1 * jnp.eye(3),)],
+    scipy.linalg.solve: [(POSITIVE, jnp.ones(3)), (POSITIVE, jnp.ones(3), True, False, False, False, True, "pos")],
+    scipy.linalg.solve_triangular: [(POSITIVE, jnp.ones(3), 1, True)],
+    scipy.linalg.cho_solve: [((POSITIVE, True), jnp.ones(3))],
+    scipy.linalg.lu_solve: [(scipy.linalg.lu_factor(POSITIVE), jnp.ones(3), 1)],
+    scipy.linalg.lu: [(m,), (m, True)],
+    scipy.linalg.polar: [(POSITIVE,)],
+    scipy.linalg.sqrtm: [(POSITIVE,)],
+    scipy.linalg.block_diag: [(m, x), (jnp.ones(2), 3.0)],
+    scipy.special.exp1: [(x**2,)],
+    scipy.special.expi: [(x,)],
+    scipy.special.spence: [(x**2,)],
+    scipy.special.poch: [(x**2, 2.0)],
+    scipy.special.log_softmax: [(x,)],
+    scipy.stats.rankdata: [(x,), (m, "min")],
+    scipy.stats.mode: [(n // 2,)],
+    scipy.stats.sem: [(x,), (m, 1)],
+    scipy.ndimage.map_coordinates: [(m, [x[:3], x[:3]], 1), (m, [x[:3], x[:3]], 0, "nearest")],
     scipy.fft.dct: [(x,)],
 }
 
@@ -91,6 +144,18 @@ def test_results_are_those_of_single_operations(fun, args):
         assert [each.aval for each in found] == [each.aval for each in expected]
         for a, b in zip(found, expected):
             np.testing.assert_allclose(np.asarray(a, b.dtype), b, rtol=2e-6, atol=1e-6)
+
+
+@on_cpu
+def test_functions_of_many_operations_are_compiled_when_they_were_called_often():
+    xpr.clear_caches()
+    expected = jnp.frexp(x)
+    (program,) = _programs(jnp.frexp).values()
+    calls = int(program.host_runs)
+    for _ in range(calls + 2):
+        for found, part in zip(jnp.frexp(x), expected):
+            np.testing.assert_array_equal(found, part)
+    assert program.on_host is not None and program.host_runs == 0 and calls > 10 and "recent" in program.jaxpr.memo
 
 
 def test_traced_calls_are_the_same_equations():

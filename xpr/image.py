@@ -9,6 +9,7 @@ from typing import Any
 
 from xpr import dtypes
 from xpr import numpy as jnp
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.dimensions.expressions import as_size
 from xpr.primitives.precision import Precision
 
@@ -123,6 +124,7 @@ def _in_floats(image: Any) -> Any:
     return image if jnp.issubdtype(image.dtype, jnp.inexact) else image.astype(dtypes.to_inexact(image.dtype))
 
 
+@compiled_eagerly("shape")
 def resize(
     image: Any,
     shape: Sequence[int],

@@ -3,16 +3,19 @@
 It is for functions with NumPy's signatures, which are a few equations while tracing. Called eagerly, operation by
 operation, each would read and write all elements of large arrays; and for small ones, most of the time would go into
 looking at arguments. So the function is traced once for each signature. Where all its operations are such that each
-would run in NumPy, they do so, one after the other; else they are one compiled program.
+would run in NumPy, they do so, one after the other; else they are one compiled program. What has more operations than a
+call of a program takes time is compiled, too, once it was called often enough; its results are the same.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from itertools import chain
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -37,11 +40,17 @@ _INT32 = range(-(2**31), 2**31)
 _STATIC = bool, int, float, complex, str, type, Enum, np.generic, np.dtype, type(None)
 
 
-class _Program(NamedTuple):
+_FEW = 8  # operations, which run in NumPy in the time of a call of a program
+_WORTH_COMPILING = 5000  # operations, which run in NumPy in the time that a program is compiled
+
+
+@dataclass(slots=True)
+class _Program:
     consts: list[Any]
     jaxpr: Jaxpr  # its operands are the constants and those of the function
     on_host: HostProgram | None
     unflatten: Callable[[list[Any]], Any] | None  # None for a single array
+    host_runs: float = math.inf  # how often it is still to run in NumPy
 
 
 class _Programs:
@@ -93,7 +102,8 @@ class _Programs:
         if program is None:
             return NotImplemented
         outs = None
-        if program.on_host is not None and not is_committed:
+        if program.on_host is not None and program.host_runs > 0 and not is_committed:
+            program.host_runs -= 1
             host = host_values(values, avals)
             outs = None if host is None else program.on_host.run(host)
         if outs is None:
@@ -131,7 +141,8 @@ class _Programs:
         jaxpr = constvars_to_invars(inline_calls(closed))
         on_host = None if closed.consts else host_program(jaxpr)
         unflatten = None if out_trees[0] == _LEAF else out_trees[0].spec.unflatten
-        return _Program(closed.consts, jaxpr, on_host, unflatten)
+        host_runs = math.inf if len(jaxpr.eqns) <= _FEW else _WORTH_COMPILING // len(jaxpr.eqns)
+        return _Program(closed.consts, jaxpr, on_host, unflatten, host_runs)
 
 
 _LEAF = tree.structure(0)

@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 
 from xpr import dtypes
 from xpr.control.compiled import compiled
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.numpy import arithmetic, comparisons, exponentials, trigonometric
 from xpr.numpy.promotion import (
@@ -135,6 +136,7 @@ def _relu6(x: Any) -> Any:
     return select(e.ge(x, _number(6, x)), _constant(6, x), low)
 
 
+@compiled_eagerly()
 def leaky_relu(x: Any, negative_slope: Any = 0.01) -> Any:
     """x where it is positive, and `negative_slope` times x elsewhere.
 
@@ -157,6 +159,7 @@ def _leaky_relu(x: Any, negative_slope: Any) -> Any:
     return where(comparisons.greater_equal(x, 0), x, arithmetic.multiply(negative_slope, x))
 
 
+@compiled_eagerly()
 def elu(x: Any, alpha: Any = 1.0) -> Any:
     """The exponential linear unit: x where it is positive, and alpha (exp(x) - 1) elsewhere (Clevert et al., 2016).
 
@@ -181,6 +184,7 @@ def _elu(x: Any, alpha: Any) -> Any:
     return where(above, x, arithmetic.multiply(alpha, below))
 
 
+@compiled_eagerly()
 def celu(x: Any, alpha: Any = 1.0) -> Any:
     """max(x, 0) + min(alpha (exp(x / alpha) - 1), 0), continuously differentiable for every alpha (Barron, 2017).
 
@@ -377,6 +381,7 @@ def sparse_sigmoid(x: Any) -> Any:
     return e.mul(_number(0.5, x), e.min(e.max(moved, _number(0, x)), _number(2, x)))
 
 
+@compiled_eagerly()
 def squareplus(x: Any, b: Any = 4) -> Any:
     """(x + sqrt(x^2 + b)) / 2, a smooth rectifier without exponentials (Barron, 2021).
 
@@ -433,6 +438,7 @@ def _gelu(x: Any) -> Any:
     return e.mul(x, e.logistic(e.mul(one(2 * math.sqrt(2 / math.pi)), cubic)))
 
 
+@compiled_eagerly("axis")
 def glu(x: Any, axis: int = -1) -> Any:
     """The gated linear unit: the first half along an axis times the sigmoid of the second half (Dauphin et al., 2017).
 

@@ -119,6 +119,7 @@ def _weights_jvp(axes: tuple[int, ...], is_masked: bool, primals: Any, tangents:
     return y, e.sub(moved, e.mul(y, broadcast_back(summed(moved, axes), aval_of(x).shape, axes)))
 
 
+@compiled_eagerly("axis")
 def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     """The logarithm of `softmax`, x - logsumexp(x); elements that `where` leaves out are -inf.
 

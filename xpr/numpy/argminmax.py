@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.dtypes import greatest, least
 from xpr.numpy import reductions
@@ -71,6 +72,7 @@ def argmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool | N
     return _index_of("argmin", argminmax.argmin, a, axis, out, keepdims)
 
 
+@compiled_eagerly("axis")
 def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
     """The index along an axis of the maximum of the elements that are not nan; -1 where all are.
 
@@ -94,6 +96,7 @@ def nanargmax(a: Any, axis: int | None = None, out: None = None, keepdims: bool 
     return _index_ignoring_nan("nanargmax", argminmax.argmax, least, a, axis, out, keepdims)
 
 
+@compiled_eagerly("axis")
 def nanargmin(a: Any, axis: int | None = None, out: None = None, keepdims: bool | None = None) -> Any:
     """The index along an axis of the minimum of the elements that are not nan; -1 where all are.
 

@@ -269,6 +269,7 @@ minimum = binary(
 )
 
 
+@compiled_eagerly()
 def fmax(x1: Any, x2: Any) -> Any:
     """The maximum of two arrays, elementwise; where one is nan, the other.
 
@@ -287,6 +288,7 @@ def fmax(x1: Any, x2: Any) -> Any:
     return select_scalar(e.bitwise_or(e.gt(x, y), e.ne(y, y)), x, y)
 
 
+@compiled_eagerly()
 def fmin(x1: Any, x2: Any) -> Any:
     """The minimum of two arrays, elementwise; where one is nan, the other.
 

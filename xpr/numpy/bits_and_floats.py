@@ -35,6 +35,7 @@ def _bit_positions(bitorder: str) -> np.ndarray:
     return positions[::-1].copy() if bitorder == "big" else positions
 
 
+@compiled_eagerly("axis")
 def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
     """Groups of eight elements along an axis packed into bytes, a bit being 1 where an element is not zero.
 
@@ -67,6 +68,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
     return move_axis(packed, len(shape), axis)
 
 
+@compiled_eagerly("axis", "count")
 def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitorder: str = "big") -> Any:
     """The bits of bytes as elements 0 or 1 along an axis, eight for each byte.
 
@@ -139,6 +141,7 @@ _PARTS = {
 }  # fmt: skip
 
 
+@compiled_eagerly()
 def frexp(x: Any, /) -> tuple[Any, Any]:
     """The mantissa and the exponent of each element: x = mantissa * 2^exponent, with 0.5 <= |mantissa| < 1, or 0 for 0.
 
@@ -181,6 +184,7 @@ def _mantissa_and_exponent(x: Any) -> tuple[Any, Any, Any]:
     return mantissa, select(special, none, exponent), special
 
 
+@compiled_eagerly()
 def ldexp(x: Any, y: Any, /) -> Any:
     """x * 2^y, elementwise, rounded once.
 
@@ -240,6 +244,7 @@ def _power_of_two(exponent: Any, parts: _Parts) -> Any:
     return e.bitcast_convert_type(e.shift_left(field, parts.integer(parts.fraction_bits)), parts.dtype)
 
 
+@compiled_eagerly()
 def spacing(x: Any, /) -> Any:
     """The distance from each element to the next float away from zero, with its sign; nan where it is not finite.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.control.compiled import compiled
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.numpy.arithmetic import absolute, multiply
 from xpr.numpy.promotion import arithmetic_operands, convert, promoted_pair, select_scalar
@@ -106,6 +107,7 @@ def _no_zero(y: Any) -> Any:
     return select_scalar(e.eq(y, e.scalar(0, y)), e.scalar(1, y), y)
 
 
+@compiled_eagerly()
 def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
     """`floor_divide(x, y)` and `remainder(x, y)` at once.
 
@@ -127,6 +129,7 @@ def divmod(x: Any, y: Any, /) -> tuple[Any, Any]:
     return quotient, rem
 
 
+@compiled_eagerly()
 def fmod(x: Any, y: Any, /) -> Any:
     """The remainder of division that rounds towards zero, elementwise; it has the sign of x.
 
@@ -148,6 +151,7 @@ def fmod(x: Any, y: Any, /) -> Any:
 # -- Divisors
 
 
+@compiled_eagerly()
 def gcd(x1: Any, x2: Any) -> Any:
     """The greatest common divisor of integers, elementwise.
 
@@ -183,6 +187,7 @@ def gcd(x1: Any, x2: Any) -> Any:
 _EUCLID_STEPS = {1: 12, 2: 24, 4: 46, 8: 92}  # consecutive Fibonacci numbers below 2^bits take the most steps
 
 
+@compiled_eagerly()
 def lcm(x1: Any, x2: Any) -> Any:
     """The least common multiple of integers, elementwise.
 

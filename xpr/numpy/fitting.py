@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.numpy.argminmax import argmax
 from xpr.numpy.arithmetic import absolute
@@ -53,6 +54,7 @@ def poly(seq_of_zeros: Any) -> Any:
     return asarray_like(result)
 
 
+@compiled_eagerly("deg")
 def polyfit(
     x: Any, y: Any, deg: int, rcond: float | None = None, full: bool = False, w: Any = None, cov: bool | str = False
 ) -> Any:

@@ -87,6 +87,7 @@ def solve_with_log_det(a: Any, b: Any) -> Any:
     return matrices.solve(b), matrices.sign_and_log()[1]
 
 
+@compiled_eagerly()
 def solve(a: Any, b: Any) -> Any:
     """The solution x of the linear equations a x = b.
 
@@ -125,6 +126,7 @@ def solve(a: Any, b: Any) -> Any:
     return squeeze(solution, (len(shape) + 1,)) if is_vector else solution
 
 
+@compiled_eagerly()
 def inv(a: Any) -> Any:
     """The inverse of square matrices; to solve equations `solve` is faster and more exact.
 
@@ -448,6 +450,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tu
 # -- Tensors, and products of several
 
 
+@compiled_eagerly("axes")
 def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Any:
     """The solution x of tensordot(a, x, x.ndim) = b.
 
@@ -480,6 +483,7 @@ def tensorsolve(a: Any, b: Any, axes: tuple[int, ...] | None = None) -> Any:
     return reshape(flat, kept)
 
 
+@compiled_eagerly("ind")
 def tensorinv(a: Any, ind: int = 2) -> Any:
     """The inverse of tensordot(a, x, ind) as a function of x: an array whose first axes are the last ones of a.
 

@@ -163,6 +163,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
 # -- By singular values
 
 
+@compiled_eagerly()
 def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any = None) -> Any:
     """The ranks of matrices: the number of singular values greater than a tolerance.
 

@@ -89,6 +89,7 @@ def _integer_power(x: Any, y: Any) -> Any:
     return select_scalar(vanishing, zero, result)
 
 
+@compiled_eagerly()
 def float_power(x: Any, y: Any, /) -> Any:
     """x to the power y, elementwise, in floating point.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.control.compiled import Compiled
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.dimensions.expressions import is_symbolic_dim
@@ -46,6 +47,7 @@ __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", 
 METHODS = ("linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf")
 
 
+@compiled_eagerly("axis")
 def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     """The median over axes: the middle element, or the mean of the two in the middle; nan where an element is nan.
 
@@ -69,6 +71,7 @@ def median(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = F
     return _quantile("median", a, 0.5, axis, out, overwrite_input, "midpoint", keepdims, None, False)
 
 
+@compiled_eagerly("axis")
 def nanmedian(a: Any, axis: Any = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     """The median over axes of the elements that are not nan; nan where there is none.
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.core.primitive import Primitive
 from xpr.dtypes import greatest, least
@@ -393,6 +394,7 @@ def any(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, w
     return fold(OR, truth(a), axis, keepdims, None, where, dtypes.bool_, dtypes.bool_)
 
 
+@compiled_eagerly("axis")
 def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     """The number of elements over axes that are not zero.
 

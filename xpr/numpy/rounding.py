@@ -117,6 +117,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
 around = alias(round, "around")
 
 
+@compiled_eagerly()
 def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:
     """The fractional and the integral part of each element, both with its sign.
 

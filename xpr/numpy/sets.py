@@ -14,6 +14,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.control.compiled import compiled
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.dimensions.expressions import as_size, surely_below
 from xpr.numpy import creation, sorting
@@ -400,6 +401,7 @@ def setxor1d(
     return _read_or_fill(joined, position, real, fill_value, first=True)
 
 
+@compiled_eagerly()
 def isin(
     element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, method: str = "auto"
 ) -> Any:

@@ -226,6 +226,7 @@ def sort_complex(a: Any) -> Any:
 COMPARED_BELOW = 32  # elements: comparing so few is faster than binary search, and many times slower beyond
 
 
+@compiled_eagerly()
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None, *, method: str = "scan") -> Any:
     """The indices at which values would be inserted into a sorted vector to keep it sorted.
 

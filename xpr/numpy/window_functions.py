@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.numpy import arithmetic, creation
 from xpr.numpy.promotion import promote_inexact
@@ -83,6 +84,7 @@ def kaiser(M: int, beta: Any) -> Any:
     return arithmetic.true_divide(i0(arithmetic.multiply(beta, creation.asarray(height))), i0(beta))
 
 
+@compiled_eagerly()
 def i0(x: Any) -> Any:
     """The modified Bessel function of the first kind of order 0.
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import numpy as jnp
+from xpr.control.compiled_eagerly import compiled_eagerly
 
 __all__ = ["map_coordinates"]
 
@@ -87,6 +88,11 @@ def map_coordinates(
         )
     if order not in (0, 1):
         raise NotImplementedError(f"map_coordinates requires order<=1, and order={order} was asked for.")
+    return _interpolated(input, cval, *positions, order=order, mode=mode)
+
+
+@compiled_eagerly("order")
+def _interpolated(input: Any, cval: Any, *positions: Any, order: int, mode: str) -> Any:
     along = []
     for position, size in zip(positions, input.shape):
         choices = []

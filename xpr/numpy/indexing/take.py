@@ -185,6 +185,7 @@ def _rows(name: str, a: Any, indices: Any, axis: int, wraps: bool) -> _Rows:
     return _Rows(numbers, tuple(sizes), reshape(indices, (*kept, 1)), result)
 
 
+@compiled_eagerly("axis", "fill_value")
 def take_along_axis(
     arr: Any,
     indices: Any,

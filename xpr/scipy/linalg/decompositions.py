@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr import numpy as jnp
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.errors import UnsupportedRule
 from xpr.numpy import decompositions
@@ -245,6 +246,7 @@ def qr_multiply(
 # -- The polar decomposition
 
 
+@compiled_eagerly("eps", "max_iterations")
 def polar(
     a: Any, side: str = "right", *, method: str = "qdwh", eps: float | None = None, max_iterations: int | None = None
 ) -> tuple[Any, Any]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr import numpy as jnp
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.control.custom.linear_solve import custom_linear_solve
 from xpr.control.stop_gradient import stop_gradient
@@ -222,6 +223,7 @@ def _by_schur(a: Any, b: Any, c: Any, tol: float) -> Any:
 # -- Functions
 
 
+@compiled_eagerly("blocksize")
 def sqrtm(A: Any, blocksize: int = 1) -> Any:
     """The principal square root of a matrix, from its Schur form (Björck and Hammarling, 1983).
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr import numpy as jnp
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.numpy import decompositions, linear_equations
 from xpr.numpy.decompositions import matrices_of
@@ -74,6 +75,7 @@ def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
 _OPERATIONS = {0: "N", 1: "T", 2: "C", "N": "N", "T": "T", "C": "C"}
 
 
+@compiled_eagerly("trans")
 def solve_triangular(
     a: Any,
     b: Any,
@@ -207,6 +209,11 @@ def cho_solve(c_and_lower: tuple[Any, bool], b: Any, overwrite_b: bool = False, 
     Array([1., 3.], dtype=float32)
     """
     factor, lower = c_and_lower
+    return _cho_solve(factor, b, bool(lower))
+
+
+@compiled_eagerly()
+def _cho_solve(factor: Any, b: Any, lower: bool) -> Any:
     first = solve_triangular(factor, b, "N" if lower else "C", lower)
     return solve_triangular(factor, first, "C" if lower else "N", lower)
 
@@ -261,6 +268,11 @@ def lu_solve(
     if trans not in (0, 1, 2):
         raise ValueError(f"lu_solve: trans is 0, 1 or 2, and not {trans!r}.")
     factors, pivots = lu_and_piv
+    return _lu_solve(factors, pivots, b, trans)
+
+
+@compiled_eagerly("trans")
+def _lu_solve(factors: Any, pivots: Any, b: Any, trans: int) -> Any:
     factors, b = matrices_of("lu_solve", factors, b, square=True)
 
     def solve_stacks(factors: Any, b: Any) -> Any:
@@ -275,6 +287,7 @@ def lu_solve(
     return _with_columns("lu_solve", solve_stacks, factors, b)
 
 
+@compiled_eagerly()
 def lu(
     a: Any, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Any, Any] | tuple[Any, Any, Any]:
@@ -305,6 +318,7 @@ def lu(
     return permutation.astype(dtypes.real_part_of(a.aval.dtype)), lower, upper
 
 
+@compiled_eagerly()
 def solve(
     a: Any,
     b: Any,

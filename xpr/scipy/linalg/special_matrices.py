@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpr import numpy as jnp
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.numpy.promotion import asarray_like, promote_dtypes, promote_inexact
@@ -32,6 +33,7 @@ def _vectors(name: str, x: Any, least: int = 0, argument: str = "`a`") -> Any:
     return x
 
 
+@compiled_eagerly()
 def block_diag(*arrs: Any) -> Any:
     """The matrix with the given matrices along its diagonal, and zeros elsewhere; vectors and scalars count as rows.
 

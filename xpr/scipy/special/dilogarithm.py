@@ -9,6 +9,7 @@ import numpy as np
 
 from xpr import numpy as jnp
 from xpr.control.compiled import compiled
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.primitives.special import erf
 from xpr.scipy.special.arguments import wide_reals
@@ -21,6 +22,7 @@ _BERNOULLI = [1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6, -3617
 _SERIES = [b / math.factorial(2 * k + 1) for k, b in enumerate(_BERNOULLI, 1)]
 
 
+@compiled_eagerly()
 def spence(x: Any) -> Any:
     """The integral of log(t) / (1 - t) from 1 to x, which is the dilogarithm of 1 - x; elementwise.
 

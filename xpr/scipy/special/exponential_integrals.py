@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from xpr import numpy as jnp
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.control.while_.fori_loop import fori_loop
 
@@ -58,7 +59,7 @@ def _as_float(name: str, x: Any) -> Any:
     return x.astype(jnp.result_type(x, float))
 
 
-@custom_jvp
+@compiled_eagerly()
 def exp1(x: Any) -> Any:
     """The exponential integral E1, the integral of exp(-t) / t from x to infinity.
 
@@ -73,7 +74,11 @@ def exp1(x: Any) -> Any:
     >>> special.exp1(1.0)
     Array(0.21938393, dtype=float32)
     """
-    x = _as_float("exp1", x)
+    return _exp1(_as_float("exp1", x))
+
+
+@custom_jvp
+def _exp1(x: Any) -> Any:
     near = jnp.where(x <= 1, x, 1)
     far = jnp.where(x > 1, x, 2)
     inner = -np.euler_gamma - jnp.log(near) - _power_series(-near)
@@ -81,13 +86,13 @@ def exp1(x: Any) -> Any:
     return jnp.where(x <= 1, inner, jnp.where(x > 1, outer, x))
 
 
-@exp1.defjvp
+@_exp1.defjvp
 def _exp1_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    return exp1(x), -t * jnp.exp(-x) / x
+    return _exp1(x), -t * jnp.exp(-x) / x
 
 
-@custom_jvp
+@compiled_eagerly()
 def expi(x: Any) -> Any:
     """The exponential integral Ei, the principal value of the integral of exp(t) / t up to x.
 
@@ -102,17 +107,21 @@ def expi(x: Any) -> Any:
     >>> special.expi(1.0)
     Array(1.8951179, dtype=float32)
     """
-    x = _as_float("expi", x)
+    return _expi(_as_float("expi", x))
+
+
+@custom_jvp
+def _expi(x: Any) -> Any:
     near = jnp.where((x > 0) & (x < _FAR), x, 1)
     far = jnp.where(x >= _FAR, x, _FAR)
     middle = np.euler_gamma + jnp.log(near) + _power_series(near)
     outer = jnp.where(jnp.isposinf(x), x, jnp.exp(far - jnp.log(far)) * _asymptotic(far))
     right = jnp.where(x < _FAR, middle, outer)
-    left = -exp1(jnp.where(x < 0, -x, 1))
+    left = -_exp1(jnp.where(x < 0, -x, 1))
     return jnp.where(x == 0, -jnp.inf, jnp.where(x > 0, right, jnp.where(x < 0, left, x)))
 
 
-@expi.defjvp
+@_expi.defjvp
 def _expi_jvp(primals: Any, tangents: Any) -> Any:
     (x,), (t,) = primals, tangents
-    return expi(x), t * jnp.exp(x) / x
+    return _expi(x), t * jnp.exp(x) / x

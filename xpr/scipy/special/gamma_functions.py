@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from xpr import numpy as jnp
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.primitives import incomplete
 from xpr.primitives import special as s
 from xpr.scipy.special.arguments import dtype_of, one_shape, reals, strong_reals
@@ -233,6 +234,7 @@ def multigammaln(a: Any, d: int) -> Any:
     return sum(terms, jnp.full_like(a, d * (d - 1) / 4 * math.log(math.pi)))
 
 
+@compiled_eagerly()
 def poch(z: Any, m: Any) -> Any:
     """The Pochhammer symbol Gamma(z + m) / Gamma(z), elementwise.
 

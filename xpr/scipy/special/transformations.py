@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xpr import numpy as jnp
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.nn import normalizing
 from xpr.numpy.promotion import promote_inexact
@@ -35,6 +36,7 @@ def softmax(x: Any, /, *, axis: Any = None) -> Any:
     return normalizing.softmax(x, axis)
 
 
+@compiled_eagerly("axis")
 def log_softmax(x: Any, /, *, axis: Any = None) -> Any:
     """The logarithm of `softmax`.
 

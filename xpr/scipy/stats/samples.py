@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr import numpy as jnp
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.numpy.axes import one_axis
 from xpr.numpy.indexing.take import take_along_axis
 from xpr.numpy.promotion import promote_inexact
@@ -54,6 +55,7 @@ def _runs(starts: Any) -> tuple[Any, Any]:
     return first, cummin(jnp.where(ends, positions, starts.shape[-1]), axis=last, reverse=True)
 
 
+@compiled_eagerly("axis")
 def mode(a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False) -> ModeResult:
     """The most frequent elements along an axis, and of several the smallest; nans are equal to each other.
 
@@ -92,6 +94,7 @@ def mode(a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: 
     return ModeResult(value, count)
 
 
+@compiled_eagerly("axis")
 def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate") -> Any:
     """The rank of each element, from 1; nans where there is one among them.
 
@@ -141,6 +144,7 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_po
     return ranks if axis is None else jnp.moveaxis(ranks, -1, axis)
 
 
+@compiled_eagerly("axis", "ddof")
 def sem(
     a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False
 ) -> Any:  # fmt: skip
