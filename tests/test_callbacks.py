@@ -14,7 +14,6 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests import eight_devices
 from xpr import errors, lax
 from xpr.backend import calling_executable, compiler
 from xpr.backend.buffers import put
@@ -22,10 +21,6 @@ from xpr.config import Settings
 from xpr.errors import TreeMismatch, UnsupportedRule
 
 F32 = xpr.ShapeDtypeStruct((), np.float32)
-
-
-def test_on_eight_devices():
-    eight_devices.run("callback_cases.py")
 
 
 def host_sin(x):

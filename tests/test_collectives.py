@@ -5,7 +5,6 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests import eight_devices
 from tests.helpers import close
 from tests.ops.table import floats
 from xpr import lax
@@ -54,10 +53,6 @@ MEANINGS = {
     ),
     "pswapaxes": (lambda v: lax.pswapaxes(v, "i", 0), lambda x: np.swapaxes(x, 0, 1)),
 }  # fmt: skip
-
-
-def test_on_eight_devices():
-    eight_devices.run("collective_cases.py")
 
 
 @pytest.fixture(params=MEANINGS)

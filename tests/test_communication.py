@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import xpr
-from tests import eight_devices
 from xpr.backend.communication import Collective, collectives_of
 
 AXES = {"x": 4, "y": 2}
@@ -104,7 +103,3 @@ def test_one_device_has_none():
     sharding = xpr.sharding.NamedSharding(xpr.make_mesh((1,), ("x",)), xpr.sharding.PartitionSpec("x"))
     compiled = xpr.jit(lambda x: x.sum(), in_shardings=sharding).lower(np.ones(4, np.float32)).compile()
     assert compiled.collectives() == [] and compiled(np.ones(4, np.float32)) == 4
-
-
-def test_on_eight_devices():
-    eight_devices.run("communication_cases.py")

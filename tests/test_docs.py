@@ -29,7 +29,7 @@ from pathlib import Path
 import pytest
 
 from docs.hooks.public_names import FACES, public_names
-from tests import eight_devices, error_page, test_structure, vocabulary
+from tests import error_page, test_structure, vocabulary
 from tests.processes import environment
 from tests.same_text import OutputChecker, same_text
 
@@ -144,10 +144,6 @@ def test_page(name, monkeypatch):
     page = Page(name)
     monkeypatch.setitem(sys.modules, "__main__", page.module)
     page.run((ROOT / name).read_text())
-
-
-def test_pages_on_eight_devices():
-    eight_devices.run("page_cases.py")
 
 
 @pytest.mark.parametrize("name", PAGES)

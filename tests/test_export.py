@@ -11,7 +11,6 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests import eight_devices
 from tests.peer import JAX
 from xpr import core, export
 from xpr.artifacts import flatbuffers, schema
@@ -201,10 +200,6 @@ def test_shardings_over_one_device():
     assert export.deserialize(exported.serialize()).call(np.ones(2, np.float32)).tolist() == [2, 2]
     with pytest.raises(ValueError, match=r"shardings over AbstractMesh\('i': 1\), and .*'j'.* other axes"):
         exported.in_shardings_jax(xpr.make_mesh((1,), ("j",)))
-
-
-def test_on_eight_devices():
-    eight_devices.run("export_cases.py")
 
 
 def test_calls_on_keys_are_well_typed():

@@ -10,7 +10,7 @@ import pytest
 import xpr
 import xpr.jaxpr
 import xpr.numpy as jnp
-from tests import eight_devices, peer
+from tests import peer
 from tests.peer import JAX, beside_jax
 from xpr import checkify, core, lax, random, storage
 from xpr.extend.random import (
@@ -339,7 +339,3 @@ def test_dtypes():
     assert xpr.eval_shape(random.split, xpr.ShapeDtypeStruct((), dtype)).shape == (2,)
     with pytest.raises(TypeError):
         np.dtype(dtype)
-
-
-def test_on_several_devices():
-    eight_devices.run("key_cases.py")

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests import eight_devices
 from tests.ops import laws, table
 
 WITHOUT_XLA = ("typing", "jvp", "linearize", "vjp", "transpose")
@@ -47,7 +46,3 @@ def test_a_skipped_law_does_not_hold(row, law):
     with pytest.raises((AssertionError, NotImplementedError)):
         for sample in samples:
             laws.check(law, row, sample)
-
-
-def test_on_several_devices():
-    eight_devices.run("law_cases.py")

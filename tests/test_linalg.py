@@ -10,7 +10,6 @@ import scipy.linalg
 
 import xpr
 import xpr.numpy as jnp
-from tests.eight_devices import run
 from tests.ops.table import complexes, floats
 from tests.peer import check, check_with_numpy
 from tests.test_numpy_creation import calls
@@ -275,10 +274,6 @@ def lowered(fun: Any, *args: Any) -> str:
 def test_what_cuda_has_not() -> None:
     with pytest.raises(xpr.errors.UnsupportedRule, match="hessenberg: there is no routine for it on cuda.*on the CPU"):
         lowered(lax.linalg.hessenberg, ARRAYS["a"])
-
-
-def test_on_eight_devices() -> None:
-    run("linalg_cases.py")
 
 
 # -- Errors

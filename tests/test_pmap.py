@@ -1,16 +1,11 @@
-"""pmap: what it prints, its messages, on one device; and on eight, in a process of its own."""
+"""pmap: what it prints, its messages, on one device; on eight: test_eight_devices.py."""
 
 import numpy as np
 import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests import eight_devices
 from xpr import lax
-
-
-def test_on_eight_devices():
-    eight_devices.run("pmap_cases.py")
 
 
 def test_the_documented_jaxpr():

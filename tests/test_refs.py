@@ -10,7 +10,6 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests import eight_devices
 from tests.helpers import close, primitive_names, same
 from tests.peer import JAX, agree, needs_jax
 from xpr import core, lax, tree, tree_util
@@ -855,10 +854,6 @@ def test_a_function_with_a_rule_writes_no_refs_itself():
 
     f.defjvp(lambda primals, tangents: (f(*primals), tangents[0]))
     refused("a function with a custom rule writes to a Ref", xpr.jit(f), 1.0)
-
-
-def test_on_eight_devices():
-    eight_devices.run("ref_cases.py")
 
 
 def test_cotangents_that_are_not_wanted_are_not_computed():

@@ -1,4 +1,4 @@
-"""Meshes, specs and shardings on one device; and on eight, in a process of its own. The number of CPU devices."""
+"""Meshes, specs and shardings on one device; on eight: test_eight_devices.py. The number of CPU devices."""
 
 import os
 import subprocess
@@ -10,7 +10,6 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests import eight_devices
 from xpr.experimental.layout import Format, Layout
 from xpr.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding
 from xpr.sharding import PartitionSpec as P
@@ -18,19 +17,6 @@ from xpr.sharding import PartitionSpec as P
 
 def line():
     return Mesh(xpr.devices()[:1], "x")
-
-
-@pytest.mark.parametrize(
-    "cases",
-    [
-        ("sharding_cases.py", "mesh_cases.py", "default_device_cases.py"),
-        ("shard_map_cases.py", "nesting_cases.py", "partitioning_cases.py"),
-        ("explicit_cases.py", "sums_cases.py", "halo_cases.py"),
-    ],
-    ids=lambda cases: cases[0],
-)
-def test_on_eight_devices(cases):
-    eight_devices.run(*cases)
 
 
 def test_one_device():

@@ -29,7 +29,6 @@ from safetensors.numpy import load_file
 
 import xpr
 import xpr.numpy as jnp
-from tests import eight_devices
 from xpr import dtypes, random, storage, tree, tree_util
 from xpr.errors import CheckpointError, DeletedArrayError, NarrowingWarning, TreeMismatch
 from xpr.sharding import NamedSharding
@@ -248,10 +247,6 @@ def test_devices(tmp_path):
     assert storage.restore(tmp_path, like={"x": xpr.device_put(1.0 + np.ones(2), device), "n": np.ones(2), "k": 1})[
         "x"
     ].committed
-
-
-def test_on_eight_devices():
-    eight_devices.run("checkpoint_cases.py")
 
 
 # -- Files

@@ -1,7 +1,8 @@
 """Tests that need eight devices: pytest runs each of these files in a process that has as many on the CPU.
 
-The number is fixed when the CPU is first used, so the files are not collected with the others; tests/test_pmap.py and
-tests/test_sharding.py start the processes.
+The number is fixed when the CPU is first used, so the files are not collected with the others; test_eight_devices.py
+starts the processes. To run one file: `XPR_NUM_CPU_DEVICES=8 pytest tests/eight_devices/key_cases.py`, for comparisons
+with jax also with `XLA_FLAGS=--xla_force_host_platform_device_count=8`.
 """
 
 import os
