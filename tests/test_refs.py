@@ -104,7 +104,7 @@ def test_views_in_another_shape():
     for sizes in ((5, -1), (5,), (2, 3)):
         with pytest.raises(TypeError, match="reshape: "):
             ref.reshape(*sizes)
-    with pytest.raises(ArgumentError, match=r"vmap: a view of a Ref, reshape\(12\), is an argument"):
+    with pytest.raises(ArgumentError, match=r"vmap: TransformedRefs are not allowed .* reshape\(12\), is one"):
         xpr.vmap(lambda x: x[...])(ref.reshape(12))
 
 
@@ -172,7 +172,7 @@ def test_views_are_not_split():
             lambda x: x[...], mesh=MESH, in_specs=xpr.P("x"), out_specs=xpr.P("x")
         )(view),
     }.items():  # fmt: skip
-        with pytest.raises(TypeError, match=rf"{what}: a view of a Ref, at.*, is an argument, .* can't be split"):
+        with pytest.raises(TypeError, match=rf"{what}: TransformedRefs are not allowed where .*, at.*, is one"):
             call()
 
 
@@ -396,7 +396,7 @@ def test_compiled_ahead_of_time():
     assert repr(xpr.ShapeDtypeStruct((3,), "float32", is_ref=True)) == (
         "ShapeDtypeStruct(shape=(3,), dtype=float32, is_ref=True)"
     )
-    with pytest.raises(TypeError, match=r"compiled for Ref\{f32\[3\]\}   called with f32\[3\]"):
+    with pytest.raises(TypeError, match=r"compiled with Ref\{float32\[3\]\} and called with float32\[3\]"):
         compiled(jnp.zeros(3))
 
 
@@ -584,7 +584,7 @@ def test_generators_draw_what_jaxs_draw():
 def test_generators_without_a_seed():
     one, two = random.stateful_rng(), random.stateful_rng()
     assert float(one.random()) != float(two.random())
-    refused("a seed is needed", xpr.jit(lambda: random.stateful_rng().random()), error=TypeError)
+    refused("When used within transformed code", xpr.jit(lambda: random.stateful_rng().random()), error=TypeError)
     refused(r"array of generators, of shape \(2,\)", one.split(2).random, error=ValueError)
 
 

@@ -911,7 +911,7 @@ def test_programs_for_a_mesh_without_devices_are_compiled_for_some(mesh):
         RuntimeError, match="compile: device_assignment cannot be `None` during compilation, as product"
     ):
         lowered.compile()
-    with pytest.raises(TypeError, match="NamedSharding: None is no PartitionSpec"):
+    with pytest.raises(TypeError, match="NamedSharding: Unexpected None, which is no PartitionSpec"):
         NamedSharding(mesh, None)
     with pytest.raises(
         ValueError, match="zeros: out_sharding=.*, and a sharding with memory_kind is not allowed there"

@@ -65,9 +65,9 @@ class AbstractRef:
     def __reduce__(self) -> Any:
         return AbstractRef, (self.inner_aval, None, self.kind)
 
-    def str_short(self) -> str:
-        """The type as jaxprs print it, `Ref{f32[3]}`."""
-        return f"Ref{{{self.inner_aval.str_short()}}}"
+    def str_short(self, short_dtypes: bool = True) -> str:
+        """The type as jaxprs print it, `Ref{f32[3]}`; `Ref{float32[3]}` without `short_dtypes`."""
+        return f"Ref{{{self.inner_aval.str_short(short_dtypes)}}}"
 
     __repr__ = __str__ = str_short
 
