@@ -127,7 +127,8 @@ class _Rewriting:
         elif eqn.primitive.decides_memory:
             self.append(eqn, list(map(self.now, eqn.invars)), list(_spaces(eqn.outvars)))
         elif eqn.primitive in _READS_PARTS and _is_on_host(eqn.outvars[0]):
-            invars = list(map(self.now, eqn.invars))
+            read, *indices = eqn.invars
+            invars = [self.now(read), *[self.moved(i, _DEVICE) for i in indices]]
             self.append(eqn, invars, [_space(invars[0])])
         elif eqn.primitive.regions is not None:
             self.rewrite_regions(eqn, regions_of(eqn))
