@@ -43,7 +43,7 @@ def jvp_law(case: Case) -> None:
 
 def _check_difference(f: Callable[..., Any], xs: Sequence[Any], what: str) -> None:
     def f_jvp(ps: Any, ts: Any) -> Any:
-        return run(lambda p, t: jvp(f, p, t), ps, ts)
+        return run(lambda p, t: jvp(f, tuple(p), tuple(t)), ps, ts)
 
     check_jvp(partial(run, f), f_jvp, xs, DIFFERENCE, DIFFERENCE, err_msg=what)
 
@@ -126,7 +126,7 @@ def linearize_law(case: Case) -> None:
             return [next(nonzero) if a else instantiate(z) for a, z in zip(is_active, zeros, strict=True) if _has(a, z)]
 
         def by_jvp(*tangents: Any) -> list[Any]:
-            return [t for t in jvp(f, xs, tangents)[1] if aval_of(t).dtype != dtypes.float0]
+            return [t for t in jvp(f, tuple(xs), tangents)[1] if aval_of(t).dtype != dtypes.float0]
 
         all_close(run(linearized, *ts), run(by_jvp, *ts), SHARP, "linearize: linearize and jvp differ")
 
@@ -142,7 +142,7 @@ def vjp_law(case: Case) -> None:
         for chosen in subsets(case.active, most=2):
             f, xs = case.of(chosen, case.inexact), case.at(chosen)
             vs, cts = random_like(xs, 3), random_like(run(f, *xs), 4)
-            pushed = run(lambda *ts: jvp(f, xs, ts)[1], *vs)  # noqa: B023  # called at once
+            pushed = run(lambda *ts: jvp(f, tuple(xs), ts)[1], *vs)  # noqa: B023  # called at once
             pulled = run(lambda *cs: vjp(f, *xs)[1]([*cs]), *cts)  # noqa: B023
             for x, ct in zip(xs, pulled, strict=True):
                 same_type(ct, x, "vjp: the cotangent is not of its operand's type")
@@ -160,13 +160,13 @@ def order2(case: Case) -> None:
         cts = random_like(run(f, *xs), 7)
 
         def pushed(*ps: Any) -> Any:
-            return jvp(f, ps, vs)[1]
+            return jvp(f, ps, tuple(vs))[1]
 
         def pulled(*ps: Any) -> Any:
             return vjp(f, *ps)[1](cts)
 
         _check_difference(pushed, xs, "order2: jvp of jvp")
-        forward_over_reverse = run(lambda *ts: jvp(pulled, xs, ts)[1], *ws)
+        forward_over_reverse = run(lambda *ts: jvp(pulled, tuple(xs), ts)[1], *ws)
         reverse_over_forward = run(lambda *ts: vjp(lambda *ps: jvp(f, ps, ts)[1], *xs)[1](cts), *ws)
         reverse_over_reverse = run(lambda *ts: vjp(pulled, *xs)[1](ts), *ws)
         all_close(reverse_over_forward, forward_over_reverse, SHARP, "order2: reverse over forward")

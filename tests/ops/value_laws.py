@@ -181,7 +181,7 @@ def _check_derivative_types(case: Case) -> None:
     ts = random_like(xs, 14)
 
     def push(*ps: Any) -> Any:
-        return jvp(f, ps, ts)
+        return jvp(f, ps, tuple(ts))
 
     closed, _ = trace_function(push, xs, {}, "staged by a law")
     core.check_jaxpr(closed)
