@@ -253,7 +253,11 @@ K, A = random.split(random.key(0), 4), random.key(1)
             r"along axis 1, which argument x of .*, of type key<fry>\[4\]",
         ),
         (lambda: xpr.vmap(lambda x: x, out_axes=1)(K), ValueError, "out_axes=1 is out of range"),
-        (lambda: lax.scan(lambda c, x: (c, x), 0, A), ValueError, "no leading axis to scan over: xs. It goes over the first axis of each of the xs"),
+        (
+            lambda: lax.scan(lambda c, x: (c, x), 0, A),
+            ValueError,
+            "no leading axis to scan over: xs. It goes over the first axis of each of the xs",
+        ),
         (lambda: lax.map(lambda x: x, A), ValueError, "scan got value with no leading axis to scan over: xs"),
     ],
 )
