@@ -99,7 +99,7 @@ def test_programs_that_may_run_for_seconds_are_optimized_first(tiered):
 
     assert is_tiered(loop(1000)) and not is_tiered(loop(1_000_000))
     unknown = xpr.make_jaxpr(lambda x: lax.while_loop(lambda x: x.sum() > 0, lambda x: x / 2, x))
-    assert is_tiered(unknown(X).jaxpr) and not is_tiered(unknown(np.ones(1_000_000, np.float32)).jaxpr)
+    assert is_tiered(unknown(X).jaxpr) and not is_tiered(unknown(np.ones(10_000_000, np.float32)).jaxpr)
     branches = xpr.make_jaxpr(
         lambda p, x: lax.cond(p, lambda x: x, lambda x: lax.fori_loop(0, 10**6, lambda i, x: x + 1, x), x)
     )

@@ -17,7 +17,7 @@ from xpr.core.jaxpr import Jaxpr, JaxprEqn
 from xpr.core.regions import regions_of
 
 _MOST = 1e8  # elements that are computed, a few tenths of a second if it isn't optimized
-_STEPS = 100  # of loops of unknown length, which may be nested
+_STEPS = 50  # of loops of unknown length, which may be nested
 
 
 def is_tiered(jaxpr: Jaxpr) -> bool:
