@@ -181,13 +181,11 @@ def load_stored(
     stored: StoredProgram, out_avals: Sequence[ShapedArray], device: Device, name: str
 ) -> Executable | None:
     """The program from the cache on disk; None where it is not there any more."""
-    from xpr.backend import cache  # 10 ms of imports that most processes never need
-
     for library in stored.calls:
         LIBRARIES[library].register()
     raw, _ = _recent.get((stored.file, device, settings.programs_folder), (None, True))
     if raw is None:
-        raw = cache.load(stored.file, device, runtime._jax.CompileOptions.ParseFromString(stored.options))
+        raw = _disk_cache().load(stored.file, device, runtime._jax.CompileOptions.ParseFromString(stored.options))
     if raw is None:
         return None
     program = watched(runnable(raw, out_avals, device), _LOOP if stored.has_loops else "", device.platform)
@@ -218,9 +216,7 @@ def _compiled_once(text: str, device: Device, options: Any, stubs: Sequence[Any]
     known = _recent.pop(key, None)
     if known is None:
         if file is not None:
-            from xpr.backend import cache  # 10 ms of imports that most processes never need
-
-            known = cache.load_or_compile(file, text, device, options, compile_text, stubs)
+            known = _disk_cache().load_or_compile(file, text, device, options, compile_text, stubs)
         else:
             known = compile_text(text, device, options, stubs), False
     if len(text) <= _RECENT_TEXT:
@@ -231,13 +227,18 @@ def _compiled_once(text: str, device: Device, options: Any, stubs: Sequence[Any]
     return raw, file if is_stored else None
 
 
+def _disk_cache() -> Any:
+    """The module of the cache on disk, whose 10 ms of imports most processes never need."""
+    from xpr.backend import cache
+
+    return cache
+
+
 def _key_of(text: str, device: Device, options: Any) -> tuple[Any, str | None]:
     """The key of a program among the small ones, and the name of its file; None where programs are not kept."""
     if not settings.programs_folder:
         return (text, device, options.SerializeAsString()), None
-    from xpr.backend import cache  # 10 ms of imports that most processes never need
-
-    file = cache.key_of(text, device, options)
+    file = _disk_cache().key_of(text, device, options)
     return (file, device, settings.programs_folder), file
 
 
@@ -245,9 +246,7 @@ def _is_stored(file: str | None) -> bool:
     """Whether the cache on disk has a file."""
     if file is None:
         return False
-    from xpr.backend import cache  # 10 ms of imports that most processes never need
-
-    folder = cache.folder_in_use()
+    folder = _disk_cache().folder_in_use()
     return folder is not None and (folder / file).exists()
 
 

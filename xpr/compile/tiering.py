@@ -13,8 +13,8 @@ from typing import Any
 
 from xpr.config import settings
 from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import Jaxpr, JaxprEqn
-from xpr.core.regions import regions_of
+from xpr.core.jaxpr import Jaxpr
+from xpr.core.regions import total_cost
 
 _MOST = 1e8  # elements that are computed, a few tenths of a second if it isn't optimized
 _STEPS = 50  # of loops of unknown length, which may be nested
@@ -31,21 +31,8 @@ def is_operation_tiered(out_avals: Sequence[ShapedArray]) -> bool:
 
 
 def _elements(jaxpr: Jaxpr) -> float:
-    """How many elements a run computes, those of all steps of loops; cached with the jaxpr."""
-    if "elements" not in jaxpr.memo:
-        jaxpr.memo["elements"] = sum(map(_elements_of, jaxpr.eqns), 0.0)
-    return jaxpr.memo["elements"]
-
-
-def _elements_of(eqn: JaxprEqn) -> float:
-    regions = regions_of(eqn)
-    if not regions:
-        return sum(map(_size, eqn.outvars))
-    branches = [_elements(region.jaxpr) for region in regions if region.kind == "branch"]
-    others = [region for region in regions if region.kind != "branch"]
-    return max(branches, default=0.0) + sum(
-        (_STEPS if region.times is None else region.times) * _elements(region.jaxpr) for region in others
-    )
+    """How many elements a run computes; cached with the jaxpr."""
+    return total_cost(jaxpr, "elements", lambda eqn: sum(map(_size, eqn.outvars)), _STEPS)
 
 
 def _size(v: Any) -> float:

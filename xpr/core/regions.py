@@ -85,6 +85,31 @@ def plainly_called_jaxpr(eqn: JaxprEqn) -> Jaxpr | None:
     return region.jaxpr if region.inlined == "always" else None
 
 
+def total_cost(jaxpr: Jaxpr, name: str, cost: Callable[[JaxprEqn], float], steps: float) -> float:
+    """The cost of running a jaxpr, cached with it by a name, from that of an equation without regions.
+
+    Of branches the most expensive one counts, and a loop as often as it runs, `steps` times where that is unknown. A
+    step costs 1 at least.
+    """
+    if name not in jaxpr.memo:
+        jaxpr.memo[name] = sum([_cost_of(eqn, name, cost, steps) for eqn in jaxpr.eqns], 0.0)
+    return jaxpr.memo[name]
+
+
+def _cost_of(eqn: JaxprEqn, name: str, cost: Callable[[JaxprEqn], float], steps: float) -> float:
+    regions = regions_of(eqn)
+    if not regions:
+        return cost(eqn)
+    branches, others = 0.0, 0.0
+    for region in regions:
+        once = total_cost(region.jaxpr, name, cost, steps)
+        if region.kind == "branch":
+            branches = max(branches, once)
+        else:
+            others += (steps if region.times is None else region.times) * max(once, 1.0)
+    return branches + others
+
+
 def propagate(
     regions: Sequence[Region],
     operands: Sequence[T],

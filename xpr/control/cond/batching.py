@@ -32,7 +32,7 @@ from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import shardings_decided_later
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, effects
-from xpr.core.regions import regions_of
+from xpr.core.regions import total_cost
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.dtypes import INEXACT
 from xpr.primitives.argminmax import argmax
@@ -84,22 +84,14 @@ def wasted(branches: Sequence[Jaxpr]) -> float:
 
 def work(jaxpr: Jaxpr) -> float:
     """The cost of running a jaxpr, in elements read and written; cached with it."""
-    if "work" not in jaxpr.memo:
-        jaxpr.memo["work"] = sum(map(_work_of, jaxpr.eqns), 0.0)
-    return jaxpr.memo["work"]
+    return total_cost(jaxpr, "work", _work_of, math.inf)
 
 
 def _work_of(eqn: JaxprEqn) -> float:
-    regions = regions_of(eqn)
-    if not regions and any(v.aval.is_symbolic for v in (*eqn.invars, *eqn.outvars) if type(v.aval) is ShapedArray):
+    if any(v.aval.is_symbolic for v in (*eqn.invars, *eqn.outvars) if type(v.aval) is ShapedArray):
         return sum(_elements(v.aval) for v in (*eqn.invars, *eqn.outvars))
-    if not regions:  # a product has as many multiplications as additions
-        return max(operations(eqn) / 2, sum(v.aval.size for v in (*eqn.invars, *eqn.outvars)))
-    branches = [work(region.jaxpr) for region in regions if region.kind == "branch"]
-    others = [region for region in regions if region.kind != "branch"]
-    return max(branches, default=0.0) + sum(
-        math.inf if region.times is None else region.times * work(region.jaxpr) for region in others
-    )
+    # A product has as many multiplications as additions.
+    return max(operations(eqn) / 2, sum(v.aval.size for v in (*eqn.invars, *eqn.outvars)))
 
 
 _MANY = 100  # elements along an axis of symbolic size
