@@ -1,5 +1,5 @@
-/* `call_known` of known_calls.py and `flatten_plain` of plain_trees.py, which say what they do, by CPython's interface.
-   Here nodes of registered classes are flattened as well. */
+/* `call_known` and `KnownCaller` of known_calls.py and `flatten_plain` of plain_trees.py, which say what they do, by
+   CPython's interface. Here nodes of registered classes are flattened as well. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -11,9 +11,10 @@ enum { RUN, HANDLERS, IN_BACKGROUND, CONSTANTS, UNUSED, AVALS, DEVICES, UNFLATTE
 static PyTypeObject *array, *known_calls;                           /* the classes of arrays and of `KnownCalls`, */
 static Py_ssize_t aval_at, host_at, buffer_at, device_at;           /* and where their instances have their slots */
 static Py_ssize_t direct_at, in_trees_at, in_nodes_at, static_at;
-static PyObject *settings, *plain_type, *put, *new_buffers, *keep_until_done, *flatten_nodes, *cache_key;
+static PyObject *context, *settings, *plain_type, *put, *new_buffers, *keep_until_done, *flatten_nodes, *cache_key;
 static PyObject *registered; /* what is known of each class of nodes, whose function to flatten them comes first */
-static PyObject *s_buffer, *s_consume_token, *s_consume_with_handlers, *s_fields, *s_is_ready, *s_trace_key;
+static PyObject *s_buffer, *s_call, *s_consume_token, *s_consume_with_handlers, *s_fields, *s_is_ready;
+static PyObject *s_runs_known_calls, *s_trace, *s_trace_key;
 
 /* None, tuples, named ones among them, lists and dicts. */
 static int is_container(PyObject *x) {
@@ -314,15 +315,21 @@ static PyObject *call_in(PyObject *table, PyObject *structure, PyObject *statics
 
 typedef struct {
     PyObject *args, *kwargs, *statics; /* the dynamic arguments, and the key of the static ones or NULL */
-} Arguments;
+} Arguments; /* `kwargs` is NULL or a dict */
+
+static int has_kwargs(const Arguments *arguments) {
+    return arguments->kwargs && PyDict_GET_SIZE(arguments->kwargs);
+}
 
 /* The same for arguments in containers, which the function flattens. */
 static PyObject *call_in_trees(PyObject *table, PyObject *(*flatten)(PyObject *, PyObject *), Arguments *arguments) {
     if (!PyDict_GET_SIZE(table)) return Py_NewRef(Py_NotImplemented);
-    PyObject *pair = PyTuple_Pack(2, arguments->args, arguments->kwargs);
+    PyObject *kwargs = arguments->kwargs ? Py_NewRef(arguments->kwargs) : PyDict_New();
+    PyObject *pair = kwargs ? PyTuple_Pack(2, arguments->args, kwargs) : NULL;
     PyObject *flat = pair ? flatten(NULL, pair) : NULL, *results = NULL;
     if (flat == Py_None) results = Py_NewRef(Py_NotImplemented);
     else if (flat) results = call_in(table, PyTuple_GET_ITEM(flat, 1), arguments->statics, PyTuple_GET_ITEM(flat, 0));
+    Py_XDECREF(kwargs);
     Py_XDECREF(pair);
     Py_XDECREF(flat);
     return results;
@@ -334,7 +341,7 @@ static PyObject *with_nodes(PyObject *module, PyObject *tree) {
 
 static PyObject *call_with(PyObject *known, Arguments *arguments) {
     PyObject *direct = SLOT(known, direct_at), *results;
-    if (PyDict_GET_SIZE(direct) && !PyDict_GET_SIZE(arguments->kwargs)) {
+    if (PyDict_GET_SIZE(direct) && !has_kwargs(arguments)) {
         results = call_in(direct, NULL, arguments->statics, arguments->args);
         if (results != Py_NotImplemented) return results;
         Py_DECREF(results);
@@ -386,9 +393,9 @@ static PyObject *dynamic_args(PyObject *numbers, PyObject *args, PyObject *stati
 
 /* The same for the arguments by name. */
 static PyObject *dynamic_kwargs(PyObject *names, PyObject *kwargs, PyObject *statics) {
-    PyObject *dynamic = PyDict_Copy(kwargs);
+    PyObject *dynamic = kwargs ? PyDict_Copy(kwargs) : PyDict_New();
     int failed = !dynamic;
-    for (Py_ssize_t k = 0; !failed && PyDict_GET_SIZE(kwargs) && k < PyTuple_GET_SIZE(names); k++) {
+    for (Py_ssize_t k = 0; !failed && PyDict_GET_SIZE(dynamic) && k < PyTuple_GET_SIZE(names); k++) {
         PyObject *name = PyTuple_GET_ITEM(names, k), *value = PyDict_GetItemWithError(kwargs, name);
         if (value) failed = add_static(statics, name, value) < 0 || PyDict_DelItem(dynamic, name) < 0;
         else failed = PyErr_Occurred() != NULL;
@@ -411,14 +418,83 @@ static PyObject *call_without_static(PyObject *known, PyObject *numbers, PyObjec
     return results;
 }
 
-static PyObject *call_known(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
-    if (count != 3 || Py_TYPE(arguments[0]) != known_calls)
-        return PyErr_Format(PyExc_TypeError, "call_known takes known calls, positional and keyword arguments");
-    PyObject *known = arguments[0], *is_static = SLOT(known, static_at);
-    Arguments all = {arguments[1], arguments[2], NULL};
+static PyObject *call(PyObject *known, PyObject *args, PyObject *kwargs) {
+    PyObject *is_static = SLOT(known, static_at);
+    Arguments all = {args, kwargs, NULL};
     if (is_static == Py_None) return call_with(known, &all);
     return call_without_static(known, PyTuple_GET_ITEM(is_static, 0), PyTuple_GET_ITEM(is_static, 1), &all);
 }
+
+static PyObject *call_known(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    if (count != 3 || Py_TYPE(arguments[0]) != known_calls)
+        return PyErr_Format(PyExc_TypeError, "call_known takes known calls, positional and keyword arguments");
+    return call(arguments[0], arguments[1], arguments[2]);
+}
+
+typedef struct {
+    PyObject_HEAD
+    PyObject *known;
+} KnownCaller;
+
+static PyMemberDef caller_members[] = {
+    {"known", T_OBJECT_EX, offsetof(KnownCaller, known), 0, "The `KnownCalls` that calls are looked up in."},
+    {NULL},
+};
+
+/* Whether the current trace is one that runs known calls; -1 on errors. */
+static int runs_known_calls(void) {
+    PyObject *trace = PyObject_GetAttr(context, s_trace);
+    PyObject *runs = trace ? PyObject_GetAttr(trace, s_runs_known_calls) : NULL;
+    int result = runs ? runs == Py_True : -1;
+    Py_XDECREF(trace);
+    Py_XDECREF(runs);
+    return result;
+}
+
+static PyObject *caller_call(KnownCaller *self, PyObject *args, PyObject *kwargs) {
+    int runs = runs_known_calls();
+    if (runs < 0) return NULL;
+    if (runs && self->known && Py_TYPE(self->known) == known_calls) {
+        PyObject *known = Py_NewRef(self->known), *results = call(known, args, kwargs);
+        Py_DECREF(known);
+        if (results != Py_NotImplemented) return results;
+        Py_DECREF(results);
+    }
+    PyObject *dict = kwargs ? Py_NewRef(kwargs) : PyDict_New(), *results = NULL;
+    if (dict) results = PyObject_CallMethodObjArgs((PyObject *)self, s_call, args, dict, NULL);
+    Py_XDECREF(dict);
+    return results;
+}
+
+static int caller_traverse(KnownCaller *self, visitproc visit, void *arg) {
+    Py_VISIT(self->known);
+    return 0;
+}
+
+static int caller_clear(KnownCaller *self) {
+    Py_CLEAR(self->known);
+    return 0;
+}
+
+static void caller_dealloc(KnownCaller *self) {
+    PyObject_GC_UnTrack(self);
+    caller_clear(self);
+    Py_TYPE(self)->tp_free((PyObject *)self);
+}
+
+static PyTypeObject caller_type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "xpr.api._known_calls.KnownCaller",
+    .tp_doc = "See known_calls.py.",
+    .tp_basicsize = sizeof(KnownCaller),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_call = (ternaryfunc)caller_call,
+    .tp_new = PyType_GenericNew,
+    .tp_members = caller_members,
+    .tp_traverse = (traverseproc)caller_traverse,
+    .tp_clear = (inquiry)caller_clear,
+    .tp_dealloc = (destructor)caller_dealloc,
+};
 
 /* Where instances of a class have a slot; -1 with an exception where it has none of this name. */
 static Py_ssize_t offset_of(PyObject *cls, const char *name) {
@@ -433,8 +509,8 @@ static Py_ssize_t offset_of(PyObject *cls, const char *name) {
 
 static PyObject *bind(PyObject *module, PyObject *args) {
     PyObject *arrays, *calls;
-    if (!PyArg_ParseTuple(args, "O!O!OOOOOOOO", &PyType_Type, &arrays, &PyType_Type, &calls, &settings, &registered,
-                          &plain_type, &put, &new_buffers, &keep_until_done, &flatten_nodes, &cache_key))
+    if (!PyArg_ParseTuple(args, "O!O!OOOOOOOOO", &PyType_Type, &arrays, &PyType_Type, &calls, &context, &settings,
+                          &registered, &plain_type, &put, &new_buffers, &keep_until_done, &flatten_nodes, &cache_key))
         return NULL;
     aval_at = offset_of(arrays, "aval"), host_at = offset_of(arrays, "_host");
     buffer_at = offset_of(arrays, "_buffer"), device_at = offset_of(arrays, "_device");
@@ -457,10 +533,15 @@ static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_known_calls", N
 
 PyMODINIT_FUNC PyInit__known_calls(void) {
     s_buffer = PyUnicode_InternFromString("buffer");
+    s_call = PyUnicode_InternFromString("call");
     s_consume_token = PyUnicode_InternFromString("consume_token");
     s_consume_with_handlers = PyUnicode_InternFromString("consume_with_handlers");
     s_fields = PyUnicode_InternFromString("_fields");
     s_is_ready = PyUnicode_InternFromString("is_ready");
+    s_runs_known_calls = PyUnicode_InternFromString("runs_known_calls");
+    s_trace = PyUnicode_InternFromString("trace");
     s_trace_key = PyUnicode_InternFromString("trace_key");
-    return PyModule_Create(&definition);
+    PyObject *module = PyModule_Create(&definition);
+    if (module && PyModule_AddType(module, &caller_type) < 0) Py_CLEAR(module);
+    return module;
 }

@@ -28,7 +28,7 @@ from xpr.api.jit_shardings import (
     single_device,
     types_with_requested,
 )
-from xpr.api.known_calls import KnownCalls, call_known
+from xpr.api.known_calls import KnownCaller, KnownCalls
 from xpr.api.options import JitOptions, by_number_and_name, check_options, in_range, names_of, split_options
 from xpr.api.stages import Lowered, Traced, match_donations
 from xpr.api.staging import shaped
@@ -56,7 +56,7 @@ from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import CACHES, check_function, depth_of_user, describe_function, function_name
 from xpr.notices import warn
 from xpr.primitives.sharding_constraint import constrain
-from xpr.transforms.boundary import boundary, drop_frame
+from xpr.transforms.boundary import boundary
 from xpr.transforms.calls import Call
 from xpr.transforms.flat import FlatFunction, named_like, signature_of
 from xpr.transforms.stage import StageTrace, stage
@@ -134,7 +134,7 @@ def clear_caches() -> None:
     release_memory()
 
 
-class JitFunction:
+class JitFunction(KnownCaller):
     """A function that is compiled when called; `jit` returns it."""
 
     __closes_over__ = ("fun",)
@@ -159,7 +159,7 @@ class JitFunction:
 
     def __copy__(self) -> JitFunction:
         """A copy without compiled programs, whose function will be replaced, see control/closures.py."""
-        clone = object.__new__(JitFunction)
+        clone = JitFunction.__new__(JitFunction)
         clone.__dict__.update(self.__dict__)
         clone.caches = _Caches(self.options)
         clone.known = clone.caches.known
@@ -175,17 +175,6 @@ class JitFunction:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: `jit` may decorate one, with `self` static or a pytree."""
         return self if instance is None else _Bound(self, instance)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if context.trace.runs_known_calls:
-            results = call_known(self.known, args, kwargs)
-            if results is not NotImplemented:
-                return results
-        try:
-            return self.call(args, kwargs)
-        except Exception as error:
-            drop_frame(error)
-            raise
 
     @boundary
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

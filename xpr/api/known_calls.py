@@ -1,7 +1,8 @@
 """The fast path of `jit` and `pmap`: compiled programs looked up by the types and devices of arguments alone.
 
-`call_known` is written twice: here, and in C in _known_calls.c, which takes a microsecond less. That is compiled where
-there are a compiler and Python's headers when the package is installed; XPR_NATIVE=0 in the environment turns it off.
+`call_known` and `KnownCaller` are written twice: here, and in C in _known_calls.c, which takes a microsecond less. That
+is compiled where there are a compiler and Python's headers when the package is installed; XPR_NATIVE=0 in the environment
+turns it off.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from xpr import dtypes, tree, tree_nodes
 from xpr.api.options import in_range
@@ -28,6 +29,7 @@ from xpr.config import settings
 from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import context
 from xpr.core.primitive import cache_key
+from xpr.transforms.boundary import drop_frame
 from xpr.transforms.calls import Call
 
 try:
@@ -297,12 +299,34 @@ def _call_known(known: KnownCalls, args: tuple[Any, ...], kwargs: dict[str, Any]
     return NotImplemented
 
 
-def _fastest() -> tuple[Callable[[KnownCalls, tuple[Any, ...], dict[str, Any]], Any], Callable[[Any], Any]]:
-    if _known_calls is None or not native.wanted():
-        return _call_known, flatten_plain
+class _KnownCaller:
+    """A callable whose calls are looked up in `known`; a method `call` takes the arguments of all others.
+
+    Errors leave it without a frame of its own, as from C.
+    """
+
+    __slots__ = ("known",)
+    known: KnownCalls
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if context.trace.runs_known_calls:
+            results = _call_known(self.known, args, kwargs)
+            if results is not NotImplemented:
+                return results
+        try:
+            return self.call(args, kwargs)
+        except Exception as error:
+            drop_frame(error)
+            raise
+
+    def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+
+if TYPE_CHECKING or _known_calls is None or not native.wanted():
+    call_known, KnownCaller, _flatten = _call_known, _KnownCaller, flatten_plain
+else:
     functions = plain_type, _put, _new_buffers, keep_until_done, _flatten_nodes, cache_key
-    _known_calls.bind(Array, KnownCalls, settings, tree_nodes.registered, *functions)
-    return _known_calls.call_known, _known_calls.flatten_plain
-
-
-call_known, _flatten = _fastest()
+    _known_calls.bind(Array, KnownCalls, context, settings, tree_nodes.registered, *functions)
+    call_known, KnownCaller = _known_calls.call_known, _known_calls.KnownCaller
+    _flatten = _known_calls.flatten_plain
