@@ -13,7 +13,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.helpers import close
+from tests.helpers import close, run_python
 from xpr import lax, profiler
 
 
@@ -41,6 +41,37 @@ def test_one_at_a_time(tmp_path):
 def test_memory(tmp_path):
     profiler.save_device_memory_profile(tmp_path / "memory.prof", "cpu")
     assert (tmp_path / "memory.prof").stat().st_size > 0
+
+
+_MEMORY_BY_FUNCTIONS = """
+import gzip
+import xpr, xpr.numpy as jnp
+from xpr import profiler
+
+def make_weights():
+    return xpr.jit(lambda: jnp.ones((1000, 1000)))()
+
+def is_named():
+    weights = make_weights().block_until_ready()
+    return b"make_weights" in gzip.decompress(profiler.device_memory_profile())
+
+results = [is_named()]
+xpr.config.update("array_tracebacks", True)
+results.append(is_named())
+xpr.config.update("array_tracebacks", False)
+results.append(is_named())
+try:
+    import jax  # whose own errors need the stacks, so that they are recorded from its import on
+except ImportError:
+    results.append(True)
+else:
+    results.append(is_named())
+print(*results)
+"""
+
+
+def test_memory_by_functions():
+    assert run_python(_MEMORY_BY_FUNCTIONS).split() == ["False", "True", "False", "True"]
 
 
 def test_a_file_for_perfetto(tmp_path):

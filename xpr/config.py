@@ -75,6 +75,7 @@ class Settings(threading.local):
     default_prng_impl: str = os.environ.get("XPR_DEFAULT_PRNG_IMPL", "threefry2x32")
     random_seed_offset: int = int(os.environ.get("XPR_RANDOM_SEED_OFFSET", "0"))
     threefry_partitionable: bool = _flag("XPR_THREEFRY_PARTITIONABLE", True)
+    array_tracebacks: bool = _flag("XPR_ARRAY_TRACEBACKS")
     log_compiles: bool = _flag("XPR_LOG_COMPILES")
     log_checkpoint_residuals: bool = _flag("XPR_LOG_CHECKPOINT_RESIDUALS")
     explain_cache_misses: bool = _flag("XPR_EXPLAIN_CACHE_MISSES")

@@ -286,6 +286,9 @@ def register_subprocess(pid: int, port: int) -> Callable[[], None]:
 def device_memory_profile(backend: str | None = None) -> bytes:
     """What occupies the memory of a platform's devices, in the format of `pprof`.
 
+    Arrays stand under the functions that made them if the setting `array_tracebacks` was on then
+    (XPR_ARRAY_TRACEBACKS=1 in the environment). Recording these takes some of the time of each call.
+
     Args:
       backend: the platform; None for the default one.
 

@@ -1,8 +1,8 @@
 """The fast path of `jit` and `pmap`: compiled programs looked up by the types and devices of arguments alone.
 
 `call_known` and `KnownCaller` are written twice: here, and in C in _known_calls.c, which takes a microsecond less. That
-is compiled where there are a compiler and Python's headers when the package is installed; XPR_NATIVE=0 in the environment
-turns it off.
+is compiled where there are a compiler and Python's headers when the package is installed; XPR_NATIVE=0 in the
+environment turns it off.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from itertools import repeat
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from xpr import dtypes, tree, tree_nodes
 from xpr.api.options import in_range
@@ -299,7 +299,7 @@ def _call_known(known: KnownCalls, args: tuple[Any, ...], kwargs: dict[str, Any]
     return NotImplemented
 
 
-class _KnownCaller:
+class KnownCaller:
     """A callable whose calls are looked up in `known`; a method `call` takes the arguments of all others.
 
     Errors leave it without a frame of its own, as from C.
@@ -323,10 +323,10 @@ class _KnownCaller:
         raise NotImplementedError
 
 
-if TYPE_CHECKING or _known_calls is None or not native.wanted():
-    call_known, KnownCaller, _flatten = _call_known, _KnownCaller, flatten_plain
-else:
+call_known: Callable[[KnownCalls, tuple[Any, ...], dict[str, Any]], Any] = _call_known
+_flatten: Callable[[Any], tuple[list[Any], Any] | None] = flatten_plain
+if _known_calls is not None and native.wanted():
     functions = plain_type, _put, _new_buffers, keep_until_done, _flatten_nodes, cache_key
     _known_calls.bind(Array, KnownCalls, context, settings, tree_nodes.registered, *functions)
-    call_known, KnownCaller = _known_calls.call_known, _known_calls.KnownCaller
-    _flatten = _known_calls.flatten_plain
+    call_known, _flatten = _known_calls.call_known, _known_calls.flatten_plain
+    KnownCaller = _known_calls.KnownCaller  # type: ignore[assignment,misc]
