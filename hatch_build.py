@@ -1,5 +1,5 @@
 """What the package is built with, where there is a C compiler: functions that programs call (xpr/backend/c/), and the
-fast path of jitted calls (xpr/api/_known_calls.c), which needs Python's headers, too; and its URLs."""
+fast path of jitted calls (xpr/compile/_known_calls.c), which needs Python's headers, too; and its URLs."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 FOLDER = Path("xpr", "backend", "c")
 LIBRARY = FOLDER / "native.so"
-KNOWN_CALLS = Path("xpr", "api", "_known_calls.c")
+KNOWN_CALLS = Path("xpr", "compile", "_known_calls.c")
 
 
 def compiled(root: str, sources: list[Path], target: Path, *options: str) -> bool:

@@ -6,8 +6,8 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.helpers import run_python
-from xpr.api import known_calls
 from xpr.backend import native
+from xpr.compile import known_calls
 from xpr.config import enable_x64
 
 BUILT = pytest.mark.skipif(not native.available(), reason="the functions in C are not built (hatch_build.py)")
@@ -107,7 +107,7 @@ def test_lapack_leaves_the_number_of_threads_as_it_is():
 CALLS = """
 import collections, dataclasses, gc, sys
 import numpy as np, xpr, xpr.numpy as jnp
-from xpr.api import known_calls
+from xpr.compile import known_calls
 print(known_calls.call_known.__module__)
 x, n, c = jnp.arange(4.0), np.arange(4, dtype=np.float32), jnp.ones(4)
 double = xpr.jit(lambda x: x + x)
@@ -196,7 +196,7 @@ print(again, gone.is_deleted())
 @pytest.mark.skipif(known_calls._known_calls is None, reason="the fast path in C is not built (hatch_build.py)")
 def test_calls_are_the_same_without_c():
     in_c, in_python = (run_python(CALLS, XPR_NATIVE=on).split("\n", 1) for on in ("1", "0"))
-    assert (in_c[0], in_python[0]) == ("xpr.api._known_calls", "xpr.api.known_calls")
+    assert (in_c[0], in_python[0]) == ("xpr.compile._known_calls", "xpr.compile.known_calls")
     assert in_c[1] == in_python[1] and "nothing is kept True" in in_c[1]
 
 

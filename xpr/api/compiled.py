@@ -8,7 +8,6 @@ from os import PathLike
 from typing import Any
 
 from xpr import tree
-from xpr.api.known_calls import KnownCalls, call_known
 from xpr.api.ref_state import RefState
 from xpr.api.stage import Stage
 from xpr.artifacts.interface import Interface
@@ -21,6 +20,7 @@ from xpr.backend.operands import buffer_on
 from xpr.backend.sequence import SequenceExecutable
 from xpr.backend.sharding import Mesh, Sharding, SingleDeviceSharding
 from xpr.backend.shards import PartitionedExecutable
+from xpr.compile.known_calls import KnownCalls, call_known
 from xpr.compile.partition import array_at, buffer_at, is_elsewhere
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer

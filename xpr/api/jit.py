@@ -28,8 +28,7 @@ from xpr.api.jit_shardings import (
     single_device,
     types_with_requested,
 )
-from xpr.api.known_calls import KnownCaller, KnownCalls
-from xpr.api.options import JitOptions, by_number_and_name, check_options, in_range, names_of, split_options
+from xpr.api.options import JitOptions, by_number_and_name, check_options, names_of, split_options
 from xpr.api.stages import Lowered, Traced, match_donations
 from xpr.api.staging import shaped
 from xpr.backend import compiler, devices
@@ -40,6 +39,7 @@ from xpr.backend.sharding import NamedSharding
 from xpr.compile.argument_shardings import ArgumentShardings
 from xpr.compile.committed import device_of, different_devices
 from xpr.compile.evaluate import EvalTrace
+from xpr.compile.known_calls import KnownCaller, KnownCalls
 from xpr.compile.partition import forget_moves, is_elsewhere, shardings_of
 from xpr.compile.reference import reference_eval
 from xpr.config import settings
@@ -57,7 +57,7 @@ from xpr.core.source import CACHES, check_function, depth_of_user, describe_func
 from xpr.notices import warn
 from xpr.primitives.sharding_constraint import constrain
 from xpr.transforms.boundary import boundary
-from xpr.transforms.calls import Call
+from xpr.transforms.calls import Call, in_range
 from xpr.transforms.flat import FlatFunction, named_like, signature_of
 from xpr.transforms.stage import StageTrace, stage
 

@@ -80,11 +80,6 @@ def split_options(options: dict[str, Any] | None) -> tuple[dict[str, bool], dict
     return own_options, {name: chosen for name, chosen in (options or {}).items() if name not in own_options} or None
 
 
-def in_range(argnums: Sequence[int], count: int) -> set[int]:
-    """The positions among `count` arguments that numbers stand for, of which negative ones count from the end."""
-    return {n % count for n in argnums if -count <= n < count}
-
-
 def numbers_of(option: int | Sequence[int] | None) -> tuple[int, ...]:
     """`static_argnums` and the like as a tuple."""
     return () if option is None else (option,) if isinstance(option, int) else tuple(option)

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from xpr import tree
 from xpr.api.jit import jit
-from xpr.api.known_calls import KnownCalls, call_known
 from xpr.api.stages import Lowered
 from xpr.api.vmap import input_dims, mapped_size, vmap
 from xpr.backend import devices as platforms
 from xpr.backend import processes
 from xpr.backend.mesh import names_of_devices
 from xpr.backend.sharding import Mesh
+from xpr.compile.known_calls import KnownCalls, call_known
 from xpr.compile.partition import buffer_at
 from xpr.config import settings
 from xpr.control.devices.xla_pmap import pmap_params, pmap_program, xla_pmap_p

@@ -97,5 +97,10 @@ class Call:
         return argument_names(fun, blank, self.dynamic[1])
 
 
+def in_range(argnums: Sequence[int], count: int) -> set[int]:
+    """The positions among `count` arguments that numbers stand for, of which negative ones count from the end."""
+    return {n % count for n in argnums if -count <= n < count}
+
+
 def _with_keywords(fun: Callable[..., Any], static: dict[str, Any]) -> Callable[..., Any]:
     return named_like(lambda *args, **kwargs: fun(*args, **kwargs, **static), fun)

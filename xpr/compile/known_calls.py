@@ -1,4 +1,4 @@
-"""The fast path of `jit` and `pmap`: compiled programs looked up by the types and devices of arguments alone.
+"""The fast path of calls: compiled programs looked up by the types and devices of arguments alone.
 
 `call_known` and `KnownCaller` are written twice: here, and in C in _known_calls.c, which takes a microsecond less. That
 is compiled where there are a compiler and Python's headers when the package is installed; XPR_NATIVE=0 in the
@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from xpr import dtypes, tree, tree_nodes
-from xpr.api.options import in_range
+import numpy as np
+
+from xpr import dtypes, tree
 from xpr.backend import devices, native
 from xpr.backend.argument_buffers import Writable, are_writable, writable_buffers
 from xpr.backend.array import Array
@@ -30,10 +31,11 @@ from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import context
 from xpr.core.primitive import cache_key
 from xpr.transforms.boundary import drop_frame
-from xpr.transforms.calls import Call
+from xpr.transforms.calls import Call, in_range
+from xpr.tree_nodes import registered
 
 try:
-    from xpr.api import _known_calls
+    from xpr.compile import _known_calls
 except ImportError:
     _known_calls = None  # type: ignore[assignment]
 
@@ -74,13 +76,17 @@ class KnownCalls:
     is a committed array, and by its class if it is a plain value. `in_trees` is for other plain containers, whose
     structure is part of the key; in C also for nodes of registered classes. `in_nodes` is for all other nodes.
 
-    Where arguments can be static, `static` has their positions and names, and those of a call are part of the key.
+    Where arguments can be static, `static` has their positions and names, and those of a call are part of the key. With
+    `by_value` so is what is no operand of a function of control/compiled_eagerly.py: None, booleans, strings, types,
+    tuples of these and of numbers, integers that don't fit or stand beside arrays of integers. That is for C alone.
     """
 
-    __slots__ = ("direct", "in_nodes", "in_trees", "offered", "static")
+    __slots__ = ("by_value", "direct", "in_nodes", "in_trees", "offered", "static")
 
-    def __init__(self, static: tuple[tuple[int, ...], tuple[str, ...]] | None = None) -> None:
-        self.static = static
+    def __init__(
+        self, static: tuple[tuple[int, ...], tuple[str, ...]] | None = None, by_value: bool = False
+    ) -> None:  # fmt: skip
+        self.static, self.by_value = static, by_value
         self.direct: dict[tuple[Any, ...], KnownProgram] = {}
         self.in_trees: dict[tuple[Any, ...], KnownProgram] = {}
         self.in_nodes: dict[tuple[Any, ...], KnownProgram] = {}
@@ -282,6 +288,8 @@ def _without_static(
 def _call_known(known: KnownCalls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The results of a call whose program is known; NotImplemented for other calls."""
     statics: tuple[Any, ...] = ()
+    if known.by_value:
+        return NotImplemented
     if known.static is not None:
         args, kwargs, key = _without_static(*known.static, args, kwargs)
         statics = (key,)
@@ -325,8 +333,12 @@ class KnownCaller:
 
 call_known: Callable[[KnownCalls, tuple[Any, ...], dict[str, Any]], Any] = _call_known
 _flatten: Callable[[Any], tuple[list[Any], Any] | None] = flatten_plain
-if _known_calls is not None and native.wanted():
-    functions = plain_type, _put, _new_buffers, keep_until_done, _flatten_nodes, cache_key
-    _known_calls.bind(Array, KnownCalls, context, settings, tree_nodes.registered, *functions)
+in_c = _known_calls is not None and native.wanted()
+if in_c:
+    _known_calls.bind({
+        "Array": Array, "KnownCalls": KnownCalls, "context": context, "settings": settings, "registered": registered,
+        "INEXACT": dtypes.INEXACT, "dtype": np.dtype, "plain_type": plain_type, "cache_key": cache_key,
+        "keep_until_done": keep_until_done, "put": _put, "new_buffers": _new_buffers, "flatten_nodes": _flatten_nodes,
+    })  # fmt: skip
     call_known, _flatten = _known_calls.call_known, _known_calls.flatten_plain
     KnownCaller = _known_calls.KnownCaller  # type: ignore[assignment,misc]

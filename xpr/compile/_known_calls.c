@@ -10,10 +10,11 @@ enum { RUN, HANDLERS, IN_BACKGROUND, CONSTANTS, UNUSED, AVALS, DEVICES, UNFLATTE
 
 static PyTypeObject *array, *known_calls;                           /* the classes of arrays and of `KnownCalls`, */
 static Py_ssize_t aval_at, host_at, buffer_at, device_at;           /* and where their instances have their slots */
-static Py_ssize_t direct_at, in_trees_at, in_nodes_at, static_at;
+static Py_ssize_t direct_at, in_trees_at, in_nodes_at, static_at, by_value_at;
 static PyObject *context, *settings, *plain_type, *put, *new_buffers, *keep_until_done, *flatten_nodes, *cache_key;
+static PyObject *dtype_class, *inexact;
 static PyObject *registered; /* what is known of each class of nodes, whose function to flatten them comes first */
-static PyObject *s_buffer, *s_call, *s_consume_token, *s_consume_with_handlers, *s_fields, *s_is_ready;
+static PyObject *s_buffer, *s_call, *s_consume_token, *s_consume_with_handlers, *s_dtype, *s_fields, *s_is_ready;
 static PyObject *s_runs_known_calls, *s_trace, *s_trace_key;
 
 /* None, tuples, named ones among them, lists and dicts. */
@@ -352,12 +353,27 @@ static PyObject *call_with(PyObject *known, Arguments *arguments) {
     return call_in_trees(SLOT(known, in_nodes_at), with_nodes, arguments);
 }
 
-/* Appends a static argument and its position or name to the list of those; see `cache_key` of core/primitive.py. */
+/* See `cache_key` of core/primitive.py. */
+static PyObject *key_of_static(PyObject *value) {
+    if (value == Py_None || PyLong_CheckExact(value) || PyBool_Check(value) || PyUnicode_CheckExact(value) ||
+        PyFunction_Check(value))
+        return PyTuple_Pack(2, Py_TYPE(value), value);
+    if (!PyTuple_CheckExact(value)) return PyObject_CallOneArg(cache_key, value);
+    Py_ssize_t n = PyTuple_GET_SIZE(value);
+    PyObject *keys = PyTuple_New(n);
+    for (Py_ssize_t i = 0; keys && i < n; i++) {
+        PyObject *key = key_of_static(PyTuple_GET_ITEM(value, i));
+        if (key) PyTuple_SET_ITEM(keys, i, key);
+        else Py_CLEAR(keys);
+    }
+    PyObject *pair = keys ? PyTuple_Pack(2, &PyTuple_Type, keys) : NULL;
+    Py_XDECREF(keys);
+    return pair;
+}
+
+/* Appends a static argument and its position or name to the list of those. */
 static int add_static(PyObject *statics, PyObject *position, PyObject *value) {
-    int is_own_key = value == Py_None || PyLong_CheckExact(value) || PyBool_Check(value) || PyUnicode_CheckExact(value) ||
-        PyFunction_Check(value);
-    PyObject *key = is_own_key ? PyTuple_Pack(2, Py_TYPE(value), value) : PyObject_CallOneArg(cache_key, value);
-    PyObject *pair = key ? PyTuple_Pack(2, position, key) : NULL;
+    PyObject *key = key_of_static(value), *pair = key ? PyTuple_Pack(2, position, key) : NULL;
     int failed = !pair || PyList_Append(statics, pair) < 0;
     Py_XDECREF(key);
     Py_XDECREF(pair);
@@ -373,43 +389,102 @@ static int is_one_of(PyObject *numbers, Py_ssize_t i, Py_ssize_t count) {
     return 0;
 }
 
+/* Whether an argument is an array that is not of floats or complex numbers; -1 on errors. */
+static int is_array_of_integers(PyObject *x) {
+    if (Py_TYPE(x) != array || !SLOT(x, aval_at)) return 0;
+    PyObject *dtype = PyObject_GetAttr(SLOT(x, aval_at), s_dtype);
+    int known = dtype ? PySet_Contains(inexact, dtype) : -1;
+    Py_XDECREF(dtype);
+    return known < 0 ? -1 : !known;
+}
+
+static int has_array_of_integers(const Arguments *all) {
+    int has = 0;
+    for (Py_ssize_t i = 0; !has && i < PyTuple_GET_SIZE(all->args); i++)
+        has = is_array_of_integers(PyTuple_GET_ITEM(all->args, i));
+    PyObject *name, *x;
+    for (Py_ssize_t at = 0; !has && all->kwargs && PyDict_Next(all->kwargs, &at, &name, &x);) has = is_array_of_integers(x);
+    return has;
+}
+
+/* Whether a value is no operand of a function of compiled_eagerly.py; -1 on errors. */
+static int is_static_value(PyObject *x, const Arguments *all) {
+    if (PyFloat_CheckExact(x)) return 0;
+    if (x == Py_None || PyBool_Check(x) || PyUnicode_CheckExact(x) || PyType_Check(x)) return 1;
+    if (PyTuple_CheckExact(x)) {
+        int is_static = 1;
+        for (Py_ssize_t i = 0; is_static == 1 && i < PyTuple_GET_SIZE(x); i++) {
+            PyObject *each = PyTuple_GET_ITEM(x, i);
+            is_static = PyLong_CheckExact(each) || PyFloat_CheckExact(each) ? 1 : is_static_value(each, all);
+        }
+        return is_static;
+    }
+    if (!PyLong_CheckExact(x)) return PyObject_IsInstance(x, dtype_class);
+    int overflow;
+    long value = PyLong_AsLongAndOverflow(x, &overflow);
+    return overflow || value != (int)value ? 1 : has_array_of_integers(all);
+}
+
+/* What is static in a call: arguments at some positions and with some names; or, by value, all that are no operands. */
+typedef struct {
+    PyObject *numbers, *names;
+    int by_value;
+    const Arguments *all;
+} Choice;
+
+static int is_static(const Choice *choice, PyObject *x, int is_named) {
+    if (!choice->by_value) return is_named;
+    return Py_TYPE(x) == array ? 0 : is_named ? 1 : is_static_value(x, choice->all);
+}
+
 /* The arguments by position without the static ones, which are added to the list; NULL with an exception. */
-static PyObject *dynamic_args(PyObject *numbers, PyObject *args, PyObject *statics) {
+static PyObject *dynamic_args(const Choice *choice, PyObject *statics) {
+    PyObject *args = choice->all->args, *dynamic = PyList_New(0), *result = NULL;
     Py_ssize_t count = PyTuple_GET_SIZE(args);
-    PyObject *dynamic = PyList_New(0), *result = NULL;
     int failed = !dynamic;
     for (Py_ssize_t i = 0; !failed && i < count; i++) {
         PyObject *x = PyTuple_GET_ITEM(args, i);
-        if (is_one_of(numbers, i, count)) {
+        int chosen = is_static(choice, x, is_one_of(choice->numbers, i, count));
+        if (chosen > 0) {
             PyObject *position = PyLong_FromSsize_t(i);
             failed = !position || add_static(statics, position, x) < 0;
             Py_XDECREF(position);
-        } else failed = PyList_Append(dynamic, x) < 0;
+        } else failed = chosen < 0 || PyList_Append(dynamic, x) < 0;
     }
     if (!failed) result = PyList_AsTuple(dynamic);
     Py_XDECREF(dynamic);
     return result;
 }
 
-/* The same for the arguments by name. */
-static PyObject *dynamic_kwargs(PyObject *names, PyObject *kwargs, PyObject *statics) {
-    PyObject *dynamic = kwargs ? PyDict_Copy(kwargs) : PyDict_New();
-    int failed = !dynamic;
-    for (Py_ssize_t k = 0; !failed && PyDict_GET_SIZE(dynamic) && k < PyTuple_GET_SIZE(names); k++) {
-        PyObject *name = PyTuple_GET_ITEM(names, k), *value = PyDict_GetItemWithError(kwargs, name);
-        if (value) failed = add_static(statics, name, value) < 0 || PyDict_DelItem(dynamic, name) < 0;
-        else failed = PyErr_Occurred() != NULL;
+/* The same for the arguments by name; NULL, without an exception, if there are none. */
+static PyObject *dynamic_kwargs(const Choice *choice, PyObject *statics) {
+    PyObject *kwargs = choice->all->kwargs, *dynamic = has_kwargs(choice->all) ? PyDict_Copy(kwargs) : NULL;
+    int failed = 0;
+    PyObject *name, *x;
+    if (!dynamic) return NULL;
+    if (choice->by_value) {
+        for (Py_ssize_t at = 0; !failed && PyDict_Next(kwargs, &at, &name, &x);) {
+            int chosen = is_static(choice, x, PySequence_Contains(choice->names, name) > 0);
+            if (chosen > 0) failed = add_static(statics, name, x) < 0 || PyDict_DelItem(dynamic, name) < 0;
+            else failed = chosen < 0;
+        }
+    } else {
+        for (Py_ssize_t k = 0; !failed && k < PyTuple_GET_SIZE(choice->names); k++) {
+            name = PyTuple_GET_ITEM(choice->names, k), x = PyDict_GetItemWithError(kwargs, name);
+            if (x) failed = add_static(statics, name, x) < 0 || PyDict_DelItem(dynamic, name) < 0;
+            else failed = PyErr_Occurred() != NULL;
+        }
     }
     if (failed) Py_CLEAR(dynamic);
     return dynamic;
 }
 
-static PyObject *call_without_static(PyObject *known, PyObject *numbers, PyObject *names, Arguments *all) {
+static PyObject *call_without_static(PyObject *known, const Choice *choice) {
     PyObject *statics = PyList_New(0), *results = NULL;
     Arguments dynamic = {NULL, NULL, NULL};
-    if (statics) dynamic.args = dynamic_args(numbers, all->args, statics);
-    if (dynamic.args) dynamic.kwargs = dynamic_kwargs(names, all->kwargs, statics);
-    if (dynamic.kwargs) dynamic.statics = PyList_AsTuple(statics);
+    if (statics) dynamic.args = dynamic_args(choice, statics);
+    if (dynamic.args) dynamic.kwargs = dynamic_kwargs(choice, statics);
+    if (dynamic.args && !PyErr_Occurred()) dynamic.statics = PyList_AsTuple(statics);
     if (dynamic.statics) results = call_with(known, &dynamic);
     Py_XDECREF(statics);
     Py_XDECREF(dynamic.args);
@@ -419,10 +494,15 @@ static PyObject *call_without_static(PyObject *known, PyObject *numbers, PyObjec
 }
 
 static PyObject *call(PyObject *known, PyObject *args, PyObject *kwargs) {
-    PyObject *is_static = SLOT(known, static_at);
+    PyObject *chosen = SLOT(known, static_at);
     Arguments all = {args, kwargs, NULL};
-    if (is_static == Py_None) return call_with(known, &all);
-    return call_without_static(known, PyTuple_GET_ITEM(is_static, 0), PyTuple_GET_ITEM(is_static, 1), &all);
+    if (chosen == Py_None) return call_with(known, &all);
+    if (!PyDict_GET_SIZE(SLOT(known, direct_at)) && !PyDict_GET_SIZE(SLOT(known, in_trees_at)) &&
+        !PyDict_GET_SIZE(SLOT(known, in_nodes_at)))
+        return Py_NewRef(Py_NotImplemented);
+    Choice choice = {
+        PyTuple_GET_ITEM(chosen, 0), PyTuple_GET_ITEM(chosen, 1), SLOT(known, by_value_at) == Py_True, &all};
+    return call_without_static(known, &choice);
 }
 
 static PyObject *call_known(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
@@ -484,7 +564,7 @@ static void caller_dealloc(KnownCaller *self) {
 
 static PyTypeObject caller_type = {
     PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "xpr.api._known_calls.KnownCaller",
+    .tp_name = "xpr.compile._known_calls.KnownCaller",
     .tp_doc = "See known_calls.py.",
     .tp_basicsize = sizeof(KnownCaller),
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
@@ -507,23 +587,35 @@ static Py_ssize_t offset_of(PyObject *cls, const char *name) {
     return at;
 }
 
-static PyObject *bind(PyObject *module, PyObject *args) {
-    PyObject *arrays, *calls;
-    if (!PyArg_ParseTuple(args, "O!O!OOOOOOOOO", &PyType_Type, &arrays, &PyType_Type, &calls, &context, &settings,
-                          &registered, &plain_type, &put, &new_buffers, &keep_until_done, &flatten_nodes, &cache_key))
-        return NULL;
+/* What known_calls.py gives by these names. */
+static const struct {
+    const char *name;
+    PyObject **kept_in;
+} names[] = {
+    {"Array", (PyObject **)&array}, {"KnownCalls", (PyObject **)&known_calls}, {"context", &context},
+    {"settings", &settings}, {"registered", &registered}, {"INEXACT", &inexact}, {"dtype", &dtype_class},
+    {"plain_type", &plain_type}, {"cache_key", &cache_key}, {"keep_until_done", &keep_until_done}, {"put", &put},
+    {"new_buffers", &new_buffers}, {"flatten_nodes", &flatten_nodes},
+};
+
+static PyObject *bind(PyObject *module, PyObject *namespace) {
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        PyObject *value = PyMapping_GetItemString(namespace, names[i].name);
+        if (!value) return NULL;
+        *names[i].kept_in = value; /* for as long as the process lasts */
+    }
+    PyObject *arrays = (PyObject *)array, *calls = (PyObject *)known_calls;
     aval_at = offset_of(arrays, "aval"), host_at = offset_of(arrays, "_host");
     buffer_at = offset_of(arrays, "_buffer"), device_at = offset_of(arrays, "_device");
     direct_at = offset_of(calls, "direct"), in_trees_at = offset_of(calls, "in_trees");
     in_nodes_at = offset_of(calls, "in_nodes"), static_at = offset_of(calls, "static");
+    by_value_at = offset_of(calls, "by_value");
     if (PyErr_Occurred()) return NULL;
-    array = (PyTypeObject *)arrays, known_calls = (PyTypeObject *)calls;
-    Py_INCREF(args); /* and what it holds, for as long as the process lasts */
     Py_RETURN_NONE;
 }
 
 static PyMethodDef functions[] = {
-    {"bind", bind, METH_VARARGS, "Tells the module, once, what it works with."},
+    {"bind", bind, METH_O, "Tells the module, once, what it works with, by names."},
     {"flatten_plain", flatten_plain, METH_O, "See plain_trees.py."},
     {"call_known", (PyCFunction)(void (*)(void))call_known, METH_FASTCALL, "See known_calls.py."},
     {NULL},
@@ -536,6 +628,7 @@ PyMODINIT_FUNC PyInit__known_calls(void) {
     s_call = PyUnicode_InternFromString("call");
     s_consume_token = PyUnicode_InternFromString("consume_token");
     s_consume_with_handlers = PyUnicode_InternFromString("consume_with_handlers");
+    s_dtype = PyUnicode_InternFromString("dtype");
     s_fields = PyUnicode_InternFromString("_fields");
     s_is_ready = PyUnicode_InternFromString("is_ready");
     s_runs_known_calls = PyUnicode_InternFromString("runs_known_calls");
