@@ -227,7 +227,13 @@ class _Recent(NamedTuple):
     """The program of a jaxpr that ran last on the default device, and the settings then."""
 
     settings: Any
-    executable: Any
+    executable: compiler.Executable
+
+
+def recent_program(jaxpr: Jaxpr) -> compiler.Executable | None:
+    """The program of a jaxpr that `run_jaxpr` would run on the default device, under the present settings."""
+    recent = jaxpr.memo.get("recent")
+    return recent.executable if recent is not None and recent.settings is settings.trace_key else None
 
 
 def _buffers_on_no_device(args: Sequence[Any]) -> list[Any] | None:

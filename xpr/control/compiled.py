@@ -12,15 +12,19 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from xpr import tree
 from xpr.backend.array import Array
-from xpr.compile.evaluate import EvalTrace, run_jaxpr
+from xpr.backend.operands import operand_buffer
+from xpr.compile.evaluate import EvalTrace, recent_program, run_jaxpr
+from xpr.compile.known_calls import KnownCaller, KnownCalls
 from xpr.config import settings
-from xpr.control.xla_call import call
-from xpr.core.avals import aval_of
+from xpr.control.xla_call import call as call_jaxpr
+from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import context
-from xpr.core.jaxpr import ClosedJaxpr, constvars_to_invars
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars
 from xpr.core.primitive import cache_key
 from xpr.core.source import OF_CALL
+from xpr.transforms.calls import Call
 from xpr.transforms.stage import stage
 
 # The functions of the library that are traced once for each signature; `programs` are their caches.
@@ -39,7 +43,22 @@ def staged_for_calls(fun: Callable[..., Sequence[Any]], avals: Sequence[Any]) ->
 def clear_compiled() -> None:
     """Clears the caches of the library's functions."""
     for each in traced_functions:
-        each.programs.clear()
+        each.forget()
+
+
+def remember_run(
+    known: KnownCalls, call: Call, avals: Sequence[ShapedArray], jaxpr: Jaxpr, consts: Sequence[Any], out_tree: Any
+) -> None:
+    """Has calls of this kind find at once the program that has run for it, with constants, on the default device.
+
+    `avals` are the types of the call's leaves. Nothing is done where the program ran elsewhere.
+    """
+    executable = recent_program(jaxpr)
+    if executable is None or any(type(x) is Array and x._device is not None for x in call.leaves):
+        return
+    call.typed(avals)
+    buffers = [x.buffer if type(x) is Array else operand_buffer(x, aval_of(x)) for x in consts]
+    known.remember(call, executable, buffers, out_tree)
 
 
 class _Program:
@@ -51,7 +70,7 @@ class _Program:
         self.closed, self.one_result = closed, one_result
 
 
-class Compiled:
+class Compiled(KnownCaller):
     """A function of flat arrays, and of static arguments given by keyword, that runs as one program."""
 
     __slots__ = ("fun", "name", "programs", "__weakref__")
@@ -59,9 +78,16 @@ class Compiled:
     def __init__(self, fun: Callable[..., Any], name: str = ""):
         self.fun, self.name = fun, name or fun.__name__.lstrip("_")
         self.programs: dict[Any, _Program] = {}
+        self.known = KnownCalls(((), ()))
         traced_functions.add(self)
 
-    def __call__(self, *operands: Any, **static: Any) -> Any:
+    def forget(self) -> None:
+        """Clears the caches."""
+        self.programs.clear()
+        self.known.clear()
+
+    def call(self, operands: tuple[Any, ...], static: dict[str, Any]) -> Any:
+        """The general path, for every kind of call."""
         if settings.disable_jit:
             return self.fun(*operands, **static)
         avals = tuple([x.aval if type(x) is Array else aval_of(x) for x in operands])
@@ -69,10 +95,14 @@ class Compiled:
         program = self.programs.get(key)
         if program is None:
             program = self.programs[key] = self.trace(avals, static)
-        if type(context.trace) is EvalTrace:
-            outs = run_jaxpr(constvars_to_invars(program.closed), [*program.closed.consts, *operands], self.name)
+        if type(context.trace) is not EvalTrace:
+            outs = call_jaxpr(program.closed, operands, self.name)
         else:
-            outs = call(program.closed, operands, self.name)
+            jaxpr, consts = constvars_to_invars(program.closed), program.closed.consts
+            outs = run_jaxpr(jaxpr, [*consts, *operands], self.name)
+            self.known.static = (), tuple(static)  # always the same names
+            out_tree = tree.structure(0 if program.one_result else outs)
+            remember_run(self.known, Call(operands, static, dict(static)), avals, jaxpr, consts, out_tree)
         return outs[0] if program.one_result else outs
 
     def trace(self, avals: Sequence[Any], static: dict[str, Any]) -> _Program:

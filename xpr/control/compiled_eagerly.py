@@ -24,14 +24,16 @@ from xpr.backend.array import Array
 from xpr.backend.sharding import NamedSharding
 from xpr.compile.evaluate import EvalTrace, run_jaxpr
 from xpr.compile.host import HostProgram, host_program, host_values
+from xpr.compile.known_calls import KnownCalls, call_known, in_c
 from xpr.config import settings
-from xpr.control.compiled import staged_for_calls, traced_functions
+from xpr.control.compiled import remember_run, staged_for_calls, traced_functions
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import context
 from xpr.core.jaxpr import Jaxpr, constvars_to_invars
 from xpr.core.primitive import cache_key
 from xpr.key_types import KeyType
 from xpr.passes.inline import inline_calls
+from xpr.transforms.calls import Call
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _FLOATS = frozenset({float, complex, *[kind for kind in np.sctypeDict.values() if issubclass(kind, np.inexact)]})
@@ -49,7 +51,7 @@ class _Program:
     consts: list[Any]
     jaxpr: Jaxpr  # its operands are the constants and those of the function
     on_host: HostProgram | None
-    unflatten: Callable[[list[Any]], Any] | None  # None for a single array
+    out_tree: Any
     host_runs: float = math.inf  # how often it is still to run in NumPy
 
 
@@ -57,17 +59,23 @@ class _Programs:
     """The programs of one function, by the types of its operands and the values of its other arguments.
 
     None stands for a function that needs the value of an operand. `static` has the positions and the names of
-    parameters whose values are no operands.
+    parameters whose values are no operands. What was compiled is found in `known` without looking here.
     """
 
-    __slots__ = ("fun", "programs", "static", "__weakref__")
+    __slots__ = ("fun", "known", "programs", "static", "__weakref__")
 
     def __init__(self, fun: Callable[..., Any], static: Sequence[str]):
         code: Any = fun.__code__
         positions = [i for i, name in zip(range(code.co_argcount), code.co_varnames) if name in static]
         self.fun, self.static = fun, frozenset([*positions, *static])
         self.programs: dict[Any, _Program | None] = {}
+        self.known = KnownCalls((tuple(positions), tuple(static)), by_value=True)
         traced_functions.add(self)
+
+    def forget(self) -> None:
+        """Clears the caches."""
+        self.programs.clear()
+        self.known.clear()
 
     def run(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The results of a call; NotImplemented where there is no program for it."""
@@ -108,7 +116,24 @@ class _Programs:
             outs = None if host is None else program.on_host.run(host)
         if outs is None:
             outs = run_jaxpr(program.jaxpr, [*program.consts, *values], self.fun.__name__)
-        return outs[0] if program.unflatten is None else program.unflatten(outs)
+            if in_c and not is_committed:
+                self.remember(program, args, kwargs, operands, avals)
+        return tree.unflatten(program.out_tree, outs)
+
+    def remember(
+        self,
+        program: _Program,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        operands: Sequence[int | str],
+        avals: Sequence[ShapedArray],
+    ) -> None:
+        """Has calls of this kind find their program in `known`, if its operands have the order of leaves there."""
+        by_name = [where for where in operands if isinstance(where, str)]
+        if by_name == sorted(by_name):
+            static = {where: x for where, x in chain(enumerate(args), kwargs.items()) if where not in operands}
+            call = Call(tuple(args), kwargs, static)
+            remember_run(self.known, call, avals, program.jaxpr, program.consts, program.out_tree)
 
     def operand_type(self, where: int | str, x: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> ShapedArray | None:
         """The type of an operand that is no `Array`; None for an argument that is none.
@@ -140,12 +165,8 @@ class _Programs:
             return None
         jaxpr = constvars_to_invars(inline_calls(closed))
         on_host = None if closed.consts else host_program(jaxpr)
-        unflatten = None if out_trees[0] == _LEAF else out_trees[0].spec.unflatten
         host_runs = math.inf if len(jaxpr.eqns) <= _FEW else _WORTH_COMPILING // len(jaxpr.eqns)
-        return _Program(closed.consts, jaxpr, on_host, unflatten, host_runs)
-
-
-_LEAF = tree.structure(0)
+        return _Program(closed.consts, jaxpr, on_host, out_trees[0], host_runs)
 
 
 def _has_integers(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
@@ -181,6 +202,9 @@ def compiled_eagerly(*static: str) -> Callable[[_F], _F]:
         @functools.wraps(fun)
         def function(*args: Any, **kwargs: Any) -> Any:
             if type(context.trace) is EvalTrace and not settings.disable_jit:
+                results = call_known(programs.known, args, kwargs)
+                if results is not NotImplemented:
+                    return results
                 for x in args:
                     if type(x) is Array:
                         results = programs.run(args, kwargs)
