@@ -108,6 +108,8 @@ CALLS = """
 import collections, dataclasses, gc, sys
 import numpy as np, xpr, xpr.numpy as jnp
 from xpr.compile import known_calls
+from xpr.control.compiled import compiled
+from xpr.control.compiled_eagerly import compiled_eagerly
 print(known_calls.call_known.__module__)
 x, n, c = jnp.arange(4.0), np.arange(4, dtype=np.float32), jnp.ones(4)
 double = xpr.jit(lambda x: x + x)
@@ -131,6 +133,13 @@ boxed = xpr.jit(lambda box: [x + 1 for x in box.content])
 ordered = xpr.jit(lambda tree: tree)
 power = xpr.jit(lambda x, n, *, shift=0: x**n + shift, static_argnums=(1,), static_argnames=("n", "shift"))
 donating = xpr.jit(lambda x, y: (x + y["a"], y["a"] * 2), donate_argnums=0)
+@compiled_eagerly("n")
+def eager(x, y=1.0, n=0, scale=2, mode="a", dtype=None):
+    return {"y": (jnp.sin(x) * y + jnp.sin(scale) * n).astype(dtype or jnp.sin(x).dtype), "ones": jnp.ones(len(mode))}
+@compiled
+def drawn(x, y, *, shape, dtype, mode):
+    return jnp.broadcast_to(jnp.sin(x) + y, shape).astype(dtype) + len(mode)
+halves, whole = jnp.asarray([0.5, 1.5]), jnp.arange(2)
 calls = [
     lambda i: double(x), lambda i: double(n + i), lambda i: double(3.0 + i), lambda i: double(i), lambda i: double(put),
     lambda i: double(True), lambda i: xpr.jit(lambda: 1.0)(), lambda i: large(jnp.ones((100, 100))),
@@ -143,6 +152,15 @@ calls = [
     lambda i: double(np.full(2, 1j * i)), lambda i: layer(Layer(x, [n + i, None]), 1.0), lambda i: boxed(Box(x, i, c)),
     lambda i: layer(Layer(x, Layer(n, put, "b"), "c"), i), lambda i: ordered(collections.OrderedDict(b=x, a=n + i)),
     lambda i: power(x, i % 2), lambda i: power(n + i, n=2.0, shift=1), lambda i: power(x, -1, shift=0.5),
+    lambda i: eager(halves), lambda i: eager(halves, 1.5 * i), lambda i: eager(halves, i), lambda i: eager(whole, i),
+    lambda i: eager(halves, n=i % 2), lambda i: eager(halves, 1.0, i % 2), lambda i: eager(halves, scale=0.5 * i),
+    lambda i: eager(halves, i % 2 == 0), lambda i: eager(whole, scale=i % 2 == 0), lambda i: eager(halves, mode="bb"),
+    lambda i: eager(halves, y=whole, scale=i), lambda i: eager(halves, scale=i, y=whole), lambda i: eager(put[:2], i),
+    lambda i: eager(halves, whole, 1, 2.0, "ab", jnp.float16), lambda i: eager(halves, np.float32(i)),
+    lambda i: eager(halves, np.int32(i)), lambda i: eager(halves, n[:2] + i), lambda i: eager(halves, 2.0**i, dtype=int),
+    lambda i: eager(halves, 1.0, whole), lambda i: eager(halves, mode=("a", 1, (None, 2.5))), lambda i: eager(i, halves),
+    lambda i: drawn(halves, i, shape=(2, 2), dtype=np.dtype("float16"), mode="a"),
+    lambda i: drawn(halves, 1.0 * i, shape=(i % 2 + 1, 2), dtype=np.dtype("float32"), mode="ab"),
     lambda i: donating(x + i, {"a": n}), lambda i: donating(n + i, {"a": x}), lambda i: donating(1.0 * i, {"a": 2.0}),
 ]
 results = [[call(i) for i in range(4)] for call in calls]
@@ -183,7 +201,10 @@ for bad in (
     lambda: power(x, []), lambda: power(x), lambda: power(x, 1, 2), lambda: power(x, 1, n=2),
     lambda: power(x, NoHash()), lambda: donating(again, {"a": again}), lambda: donating(gone, {"a": x}),
     lambda: boxed(Box()), lambda: boxed(Box("x")), lambda: layer(Layer(x, [x], NoHash()), 1.0),
-    lambda: layer(Layer(x, [x], []), 1.0),
+    lambda: layer(Layer(x, [x], []), 1.0), lambda: eager(halves, []), lambda: eager(halves, halves, z=1),
+    lambda: eager(halves, 1, 2, 3, 4, 5, 6), lambda: eager(gone), lambda: eager(halves, mode=(halves, NoHash())),
+    lambda: eager(halves, n=NoHash()), lambda: drawn(halves, 1, shape=[2], dtype=np.dtype("float16"), mode="a"),
+    lambda: drawn("x", 1, shape=(2,), dtype=np.dtype("float16"), mode="a"), lambda: drawn(halves, 1, shape=(2,)),
 ):
     try:
         print(bad())

@@ -117,6 +117,8 @@ class KnownCalls:
             return
         if donated and type(program) not in (Executable, PartitionedExecutable):  # which are refused a buffer twice
             return
+        if any(not isinstance(call.leaves[i], Array | np.ndarray) for i in donated):  # numbers have shared buffers
+            return
         is_partitioned = isinstance(program, PartitionedExecutable)
         path: Any = (program.run, None, False) if is_partitioned else program.hot_path()  # type: ignore[union-attr]
         if path is None:
