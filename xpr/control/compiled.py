@@ -102,7 +102,7 @@ class Compiled(KnownCaller):
             outs = run_jaxpr(jaxpr, [*consts, *operands], self.name)
             self.known.static = (), tuple(static)  # always the same names
             out_tree = tree.structure(0 if program.one_result else outs)
-            remember_run(self.known, Call(operands, static, dict(static)), avals, jaxpr, consts, out_tree)
+            remember_run(self.known, Call(operands, static, static), avals, jaxpr, consts, out_tree)
         return outs[0] if program.one_result else outs
 
     def trace(self, avals: Sequence[Any], static: dict[str, Any]) -> _Program:

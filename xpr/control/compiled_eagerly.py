@@ -131,7 +131,8 @@ class _Programs:
         """Has calls of this kind find their program in `known`, if its operands have the order of leaves there."""
         by_name = [where for where in operands if isinstance(where, str)]
         if by_name == sorted(by_name):
-            static = {where: x for where, x in chain(enumerate(args), kwargs.items()) if where not in operands}
+            static: dict[int | str, Any] = {i: x for i, x in enumerate(args) if i not in operands}
+            static.update((name, x) for name, x in kwargs.items() if name not in operands)
             call = Call(tuple(args), kwargs, static)
             remember_run(self.known, call, avals, program.jaxpr, program.consts, program.out_tree)
 

@@ -28,7 +28,7 @@ class Call:
 
     __slots__ = ("args", "kwargs", "static", "dynamic", "leaves", "in_tree", "avals", "key")
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], static: dict[int | str, Any]):
+    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any], static: dict[Any, Any]):
         self.args, self.kwargs, self.static = args, kwargs, static
         if static:
             args = tuple([x for i, x in enumerate(args) if i not in static])
