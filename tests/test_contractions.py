@@ -14,7 +14,7 @@ from tests.helpers import lowered
 from tests.ops.table import floats
 from tests.peer import JAX, agree, check, check_with_numpy
 from tests.test_numpy_creation import calls
-from xpr import lax
+from xpr import lax, nn
 from xpr.primitives.dot import dot_general_p
 from xpr.testing import check_grads
 
@@ -500,3 +500,56 @@ def test_products_with_an_argument_have_no_barrier():
     for got, exact in zip(xpr.jit(sums)(x, w, c), (64, 24)):
         np.testing.assert_allclose(got, np.full(60, 72 * exact), rtol=1e-6)
     assert "fusion_barrier" in xpr.jit(lambda x, c: x @ jnp.full((64, 72), c)).lower(x, c).as_text()
+
+
+# Of the first ones the compiler makes one number that is broadcast, or could; the others remain arrays.
+UNIFORM = {
+    "0 * broadcast": lambda w, c: 0 * jnp.full(w.shape, c),
+    "an element": lambda w, c: jnp.broadcast_to(w[:1, :1], w.shape),
+    "x - x": lambda w, c: (w - w) * c,
+    "reshaped": lambda w, c: jnp.full((72, 64), c).reshape(w.shape).T.T,
+    "chosen": lambda w, c: jnp.where(np.full(w.shape, True), jnp.full(w.shape, c), w),
+    "x**0": lambda w, c: w**0 * c,
+    "sum": lambda w, c: jnp.broadcast_to((w * c).sum(), w.shape),
+    "called": lambda w, c: xpr.jit(jnp.full_like)(w, c),
+    "integers": lambda w, c: (0 * w.astype(int)) * c,
+    "product": lambda w, c: jnp.full((64, 64), c) @ jnp.full(w.shape, c),
+}
+VARIED = {
+    "0 * x": lambda w, c: 0 * w + c,
+    "x / x": lambda w, c: w / (w * 1),
+    "relu": lambda w, c: jnp.maximum(w, 0),
+    "all 0": lambda w, c: jnp.minimum(w * w + 1, 0),
+    "clamped": lambda w, c: jnp.clip(w, 2.0, 2.0),
+    "all masked": lambda w, c: jnp.where(w > 9, w, c),
+    "none masked": lambda w, c: jnp.where(w < 9, w, c),
+    "functions": lambda w, c: jnp.exp(w * 0) * jnp.tanh(w) / c,
+    "transposed": lambda w, c: (w.T * c).T,
+    "product": lambda w, c: jnp.tanh(w @ w.T) @ w,
+    "rows": lambda w, c: jnp.broadcast_to(w.sum(0) * c, w.shape),
+    "called": lambda w, c: xpr.jit(lambda w: nn.standardize(w))(w) * c,
+}
+
+
+@pytest.mark.optimized
+@pytest.mark.parametrize("values", [UNIFORM, VARIED])
+def test_sums_of_products_with_what_may_be_one_number(values):
+    x, w = (np.random.default_rng(0).uniform(1, 2, shape).astype(np.float32) for shape in ((60, 64), (64, 72)))
+    c = np.float32(0.375)
+
+    products = xpr.jit(lambda x, w, c: [(x @ make(w, c)).sum(-1) for make in values.values()])(x, w, c)
+    rights = xpr.jit(lambda w, c: [make(w, c) for make in values.values()])(w, c)
+    for name, product, right in zip(values, products, rights):
+        exact = (x.astype(np.float64) @ np.asarray(right).astype(np.float64)).sum(-1)
+        np.testing.assert_allclose(product, exact, rtol=1e-5, atol=1e-3, err_msg=name)
+
+
+def test_gradients_of_a_network_have_no_barriers():
+    def loss(weights: Any, x: Any) -> Any:
+        for w in weights:
+            x = nn.relu(nn.standardize(x @ w))
+        return jnp.mean(x**2)
+
+    weights, x = [np.ones((64, 64), np.float32)] * 3, np.ones((16, 64), np.float32)
+    text = xpr.jit(xpr.grad(loss)).lower(weights, x).as_text()
+    assert text.count("dot_general") == 8 and "fusion_barrier" not in text

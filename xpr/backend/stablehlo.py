@@ -106,6 +106,16 @@ _WITH_SHAPE = {
     "stablehlo.iota": "stablehlo.dynamic_iota",
 }
 
+# Of what these compute from floats XLA makes no number that is broadcast, if an operand is none; x * 0 stays as it is.
+_KEEPS_VARIED = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "abs", "add", "broadcast_in_dim", "cbrt", "clamp", "compare", "convert", "cosine", "divide", "exponential",
+        "exponential_minus_one", "log", "log_plus_one", "logistic", "maximum", "minimum", "multiply", "negate",
+        "reduce", "reshape", "rsqrt", "sine", "sqrt", "subtract", "tanh", "transpose",
+    )
+)  # fmt: skip
+
 NOT_INLINED = 'mhlo.frontend_attributes = {inlineable = "false"}'  # an attribute of calls
 POLYMORPHIC = "jax.uses_shape_polymorphism = true"  # an attribute of modules
 
@@ -127,6 +137,7 @@ class Module:
         self.callbacks: list[Callback] = []  # the Python functions it calls, by the number it calls them by
         self.calls_expected = False  # whether most runs call some of them
         self.shared: dict[Any, Any] = {}  # functions that lowering has already written, by its keys
+        self.varied_results: dict[str, list[bool]] = {}  # which results of a function are, see `Builder.varied`
         self.mesh: Mesh | None = None  # of a program on several devices: what numbers them
         self.manual: dict[Any, Mesh] = {}  # the named axes of the manual regions around what is written, and their mesh
         self.dimension_variables: tuple[str, ...] = ()  # which all of its functions but `main` take first
@@ -171,21 +182,24 @@ class Module:
         takes_dimensions: bool = True,
         argument_attributes: Sequence[str] = (),
         result_attributes: Sequence[str] = (),
+        takes_varied: bool = False,
     ) -> str:
         """Adds a function whose body is written by `body(builder, arguments) -> results`; returns its name.
 
-        `takes_dimensions` says whether it takes the dimension variables, if it is not public and there are any.
+        `takes_dimensions` says whether it takes the dimension variables, if it is not public and there are any;
+        `takes_varied` whether its arguments are varied even so, see `Builder.varied`.
         """
         name = name if public else self.unique_name(name)
         builder = Builder(self)
         arguments = [Value(f"%arg{i}", aval) for i, aval in enumerate(in_avals)]
-        builder.inputs = frozenset(arguments) if public else frozenset()
+        builder.varied = set(arguments) if public or takes_varied else set()
         builder.runs_once = public
         attributes = list(argument_attributes) or [""] * len(arguments)
         if self.dimension_variables and takes_dimensions and not public:
             builder.dimensions = {each: Value(f"%dim{i}", SIZE) for i, each in enumerate(self.dimension_variables)}
             attributes[:0] = [f" {{jax.global_constant = {quoted(each)}}}" for each in self.dimension_variables]
         results = body(builder, arguments)
+        self.varied_results[name] = [v in builder.varied for v in results]
         arguments = [*([] if public else builder.dimensions.values()), *arguments]
         header = ", ".join(f"{v.name}: {tensor_type(v.aval)}{a}" for v, a in zip(arguments, attributes))
         types = ", ".join(tensor_type(v.aval) for v in results)
@@ -287,18 +301,19 @@ class Builder:
     """Writes the operations of one function or region, in order.
 
     `token` is what the next ordered effect has to wait for, where there has been one in this function or region.
-    `literals` are the constants of a jaxpr's literals that were written here, `inputs` the arguments of the program,
-    where this is its main function. `runs_once`: it is known not to be in a loop.
+    `literals` are the constants of a jaxpr's literals that were written here. `varied` are values that the compiler
+    can't make one number that is broadcast: the arguments of the program, where this is its main function, and what is
+    computed from them element by element. `runs_once`: it is known not to be in a loop.
     """
 
     __slots__ = (
-        "_sizes", "_written", "dimensions", "draws", "inputs", "lines", "literals", "located", "module", "runs_once",
-        "token",
+        "_sizes", "_written", "dimensions", "draws", "lines", "literals", "located", "module", "runs_once", "token",
+        "varied",
     )  # fmt: skip
 
     def __init__(self, module: Module, token: Value | None = None):
         self.module, self.token = module, token
-        self.inputs: frozenset[Value] = frozenset()
+        self.varied: set[Value] = set()
         self.draws = False  # whether what is written draws random numbers
         self.runs_once = False
         self.dimensions: dict[str, Value] = {}  # the values of dimension variables
@@ -352,7 +367,28 @@ class Builder:
             value = self._written[text] = Value(self.module.fresh(), result)
             self.lines.append(f"{value.name} = {text}")
             self.module.elements += math.inf if name == "stablehlo.scatter" or result.is_symbolic else result.size
+            if self.varied and self._makes_varied(name, operands, result):
+                self.varied.add(value)
         return value
+
+    def _makes_varied(self, name: str, operands: Sequence[Value], result: ShapedArray) -> bool:
+        """Whether the result of an operation is one of `varied`."""
+        varied = [x in self.varied for x in operands]
+        if result.is_symbolic or result.size == 1 or not any(varied):
+            return False
+        if name == "stablehlo.dot_general":
+            return all(varied)
+        if name == "stablehlo.select":
+            return varied[0] and any(varied[1:])
+        if name == "stablehlo.broadcast_in_dim" and operands[0].aval.size == 1:
+            return False
+        is_of_floats = operands[0].aval.dtype in dtypes.FLOATS
+        return is_of_floats and name in _KEEPS_VARIED and len(operands) == len(set(operands))
+
+    def are_varied(self, operands: Sequence[Value]) -> bool:
+        """Whether all operands are varied, but for integers and single numbers, and there are any others."""
+        arrays = [x for x in operands if x.aval.dtype in dtypes.FLOATS and not x.aval.is_symbolic and x.aval.size > 1]
+        return bool(arrays) and all(x in self.varied for x in arrays)
 
     def _bounds(self, name: str, operands: Sequence[Value], result: ShapedArray) -> list[Value]:
         """The operands of a clamp that gives the greater, or lesser, of two arrays."""
@@ -711,7 +747,10 @@ class Builder:
         """A call of a function of this module. XLA keeps an `inline=False` call apart when it fuses."""
         attributes = "" if inline else NOT_INLINED
         operands = [*self.dimensions.values(), *operands]
-        return self.ops("func.call", operands, results, f"callee = @{function}", attributes=attributes)
+        values = self.ops("func.call", operands, results, f"callee = @{function}", attributes=attributes)
+        is_varied = self.module.varied_results[function]
+        self.varied.update(v for v, each in zip(values, is_varied) if each or not inline)
+        return values
 
     def callback(
         self,

@@ -293,10 +293,14 @@ def literal(builder: Builder, atom: Literal) -> Value:
 def lower_call(
     builder: Builder, jaxpr: Jaxpr, operands: Sequence[Value], name: str, inline: bool = True
 ) -> list[Value]:
-    """A call of a function for the jaxpr, one for each jaxpr in a module; `inline` as in `Builder.call`."""
+    """A call of a function for the jaxpr, one for each jaxpr in a module; `inline` as in `Builder.call`.
+
+    On CPU it may be two: one for operands that are varied (`Builder.varied`), as all are where it isn't inlined.
+    """
     if builder.module.mesh is not None and any(map(_is_unreduced, (*jaxpr.invars, *jaxpr.outvars))):
         return lower_eqns(builder, jaxpr, operands)  # Shardy does not propagate unreduced arguments into functions
-    function = lower_function(builder, jaxpr, name)
+    takes_varied = builder.platform == "cpu" and (not inline or builder.are_varied(operands))
+    function = lower_function(builder, jaxpr, name, takes_varied)
     if "ordered" not in effects(jaxpr):
         return builder.call(function, operands, jaxpr.out_avals, inline)
     types = [builder.token_type, *jaxpr.out_avals]
@@ -304,9 +308,12 @@ def lower_call(
     return results
 
 
-def lower_function(builder: Builder, jaxpr: Jaxpr, name: str) -> str:
-    """The name of a function for the jaxpr, one for each jaxpr in a module; with ordered effects it takes a token."""
-    key = ("call", jaxpr, *builder.module.manual.items())
+def lower_function(builder: Builder, jaxpr: Jaxpr, name: str, takes_varied: bool = False) -> str:
+    """The name of a function for the jaxpr, one for each jaxpr in a module; with ordered effects it takes a token.
+
+    `takes_varied` as in `Module.function`.
+    """
+    key = ("call", jaxpr, takes_varied, *builder.module.manual.items())
     shared = builder.module.shared
     ordered = "ordered" in effects(jaxpr)
     if key not in shared:
@@ -318,5 +325,6 @@ def lower_function(builder: Builder, jaxpr: Jaxpr, name: str) -> str:
             results = lower_eqns(inner, jaxpr, args[1:])
             return [inner.take_token(), *results]
 
-        shared[key] = builder.module.function(name, [builder.token_type] * ordered + jaxpr.in_avals, body)
+        avals = [builder.token_type] * ordered + jaxpr.in_avals
+        shared[key] = builder.module.function(name, avals, body, takes_varied=takes_varied)
     return shared[key]

@@ -80,4 +80,7 @@ def _called(b: Builder, name: str, formula: Formula, operands: list[Value], aval
             return [result.to(aval.dtype).value]
 
         b.module.shared[key] = b.module.function(name, [v.aval for v in operands], body)
-    return b.call(b.module.shared[key], operands, [aval])
+    results = b.call(b.module.shared[key], operands, [aval])
+    if len(operands) == 1 and operands[0] in b.varied:
+        b.varied.add(results[0])
+    return results

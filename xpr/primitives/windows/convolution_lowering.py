@@ -81,6 +81,8 @@ def _lower_plain(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: d
     images, padding = _without_removed(b, lhs, params)
     if images is None:
         return b.constant(0, out)
+    if b.platform == "cpu" and rhs not in b.varied:  # as for a product, see dot_lowering
+        rhs = b.fusion_barrier(rhs)
     strides = params["window_strides"]
     reversal = f"array<i1: {', '.join(['false'] * len(strides))}>" if strides else "array<i1>"
     is_symbolic = any(is_symbolic_dim(pad) for pads in padding for pad in pads)
@@ -92,8 +94,7 @@ def _lower_plain(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: d
         f"batch_group_count = {params['batch_group_count']} : i64, {precision_text(params['precision'])}"
     )
     operands = [images, rhs, b.pairs(padding)] if is_symbolic else [images, rhs]
-    convolved = b.op(f"stablehlo.{'dynamic_conv' if is_symbolic else 'convolution'}", operands, out, properties)
-    return b.fusion_barrier(convolved) if b.platform == "cpu" else convolved  # as a product is, see dot_lowering
+    return b.op(f"stablehlo.{'dynamic_conv' if is_symbolic else 'convolution'}", operands, out, properties)
 
 
 def _without_removed(b: Builder, lhs: Value, params: dict[str, Any]) -> tuple[Value | None, Pads]:
