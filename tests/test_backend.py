@@ -20,7 +20,7 @@ from xpr import dtypes
 from xpr.backend import allocator, cache, compiler, devices, gpu_plugin, waiting
 from xpr.backend.mlir_text import tensor_type
 from xpr.backend.runtime import _jax, xc
-from xpr.backend.stablehlo import Codegen
+from xpr.backend.stablehlo_module import Codegen
 from xpr.compile.lower import lower_jaxpr
 from xpr.config import config, settings
 from xpr.core.avals import ShapedArray

@@ -17,7 +17,7 @@ from xpr.api.stage import Stage
 from xpr.artifacts.interface import Interface
 from xpr.backend import compiler, devices, portable
 from xpr.backend.sharding import Mesh, NamedSharding, SingleDeviceSharding
-from xpr.backend.stablehlo import Module
+from xpr.backend.stablehlo_module import Module
 from xpr.compile.lower import lower_jaxpr
 from xpr.compile.partition import compile_module, mesh_of
 from xpr.compile.segmented import SegmentedProgram, lower_segmented

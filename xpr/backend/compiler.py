@@ -38,7 +38,7 @@ from xpr.backend.mlir_bindings import parse
 from xpr.backend.portable import refined
 from xpr.backend.sharding import Mesh, NamedSharding, as_type_says, sharding_from_proto
 from xpr.backend.shards import PartitionedExecutable
-from xpr.backend.stablehlo import POLYMORPHIC, Codegen, Module
+from xpr.backend.stablehlo_module import POLYMORPHIC, Codegen, Module
 from xpr.backend.tiers import TieredProgram
 from xpr.backend.waiting import runs_in_background, watched
 from xpr.config import settings

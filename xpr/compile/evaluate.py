@@ -17,7 +17,7 @@ from xpr.backend import compiler, devices
 from xpr.backend.array import Array, result
 from xpr.backend.operands import operand_buffer
 from xpr.backend.sharding import NamedSharding
-from xpr.backend.stablehlo import Codegen, Module
+from xpr.backend.stablehlo_module import Codegen, Module
 from xpr.compile.committed import device_of
 from xpr.compile.host import HOST_LIMIT, host_values, runs_on_host, without_warnings
 from xpr.compile.lower import lower_jaxpr, lower_operation

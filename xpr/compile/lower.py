@@ -12,7 +12,8 @@ from xpr.backend.each_process import on_each_process
 from xpr.backend.mesh import PROCESSES, MeshOfProcesses
 from xpr.backend.mlir_text import quoted
 from xpr.backend.sharding import Mesh, NamedSharding, typed
-from xpr.backend.stablehlo import Builder, Module, Value
+from xpr.backend.stablehlo import Builder, Value
+from xpr.backend.stablehlo_module import Module
 from xpr.compile.calls_of_python import expects_calls
 from xpr.compile.fusion import fusion_barriers
 from xpr.core.avals import ShapedArray

@@ -20,7 +20,7 @@ from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.operands import host_value
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, raw_sharding, typed
 from xpr.backend.shards import PartitionedExecutable, put_shards
-from xpr.backend.stablehlo import Module
+from xpr.backend.stablehlo_module import Module
 from xpr.compile.committed import devices_of, different_devices
 from xpr.compile.lower import lower_jaxpr
 from xpr.config import settings

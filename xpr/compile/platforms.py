@@ -12,7 +12,8 @@ from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.mlir_text import quoted
 from xpr.backend.operands import host_value
 from xpr.backend.sharding import Mesh, NamedSharding
-from xpr.backend.stablehlo import Builder, Module, Value
+from xpr.backend.stablehlo import Builder, Value
+from xpr.backend.stablehlo_module import Module
 from xpr.compile.lower import argument_attributes, lower_eqns, lower_jaxpr
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr

@@ -10,7 +10,7 @@ import numpy as np
 
 from xpr.backend import compiler
 from xpr.backend.sequence import Run, SequenceExecutable
-from xpr.backend.stablehlo import Module
+from xpr.backend.stablehlo_module import Module
 from xpr.compile.lower import lower_jaxpr
 from xpr.compile.segments import Segment, split_into_segments
 from xpr.compile.tiering import is_tiered

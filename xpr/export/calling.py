@@ -123,7 +123,7 @@ def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, expor
             exported.nr_devices > 1,
         )  # fmt: skip
         b.module.functions += inlined.functions
-        b.module.meshes += inlined.meshes
+        b.module.inlined_meshes += inlined.meshes
         b.module.shared[key] = inlined
     inlined = b.module.shared[key]
     b.module.is_polymorphic |= exported.uses_global_constants

@@ -12,7 +12,7 @@ from xpr.api.jit import JitFunction, jit
 from xpr.api.stages import Layout, Traced
 from xpr.backend import devices, portable
 from xpr.backend.sharding import NamedSharding
-from xpr.backend.stablehlo import Module
+from xpr.backend.stablehlo_module import Module
 from xpr.compile.partition import mesh_of
 from xpr.compile.platforms import lower_for_platforms
 from xpr.config import settings

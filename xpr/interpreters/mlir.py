@@ -15,8 +15,9 @@ import numpy as np
 from xpr.backend.callbacks import TARGETS, Callback
 from xpr.backend.mlir_bindings import bindings, context
 from xpr.backend.mlir_text import dense, tensor_type
-from xpr.backend.stablehlo import Builder, Module
+from xpr.backend.stablehlo import Builder
 from xpr.backend.stablehlo import Value as _Text
+from xpr.backend.stablehlo_module import Module
 from xpr.compile.lower import constants, lower_eqns
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.primitive import Primitive

@@ -15,7 +15,8 @@ from xpr import tree
 from xpr.backend.mesh import Mesh
 from xpr.backend.partitioners import Partitioner, can_partition, partitioned_call
 from xpr.backend.sharding import NamedSharding, PartitionSpec, hlo_sharding, sharding_from_hlo
-from xpr.backend.stablehlo import Builder, Module, Value
+from xpr.backend.stablehlo import Builder, Value
+from xpr.backend.stablehlo_module import Module
 from xpr.compile.lower import constants, lower_eqns
 from xpr.control.activity import is_active
 from xpr.control.custom import rules
