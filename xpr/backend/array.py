@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend import compiler, devices, native
+from xpr.backend import buffers, devices, native
 from xpr.backend.buffers import address_of
 from xpr.backend.layout import Format, row_major
 from xpr.backend.mesh import Mesh
@@ -85,7 +85,7 @@ class Array(metaclass=_OfArrays):
             if isinstance(self._device, NamedSharding):
                 value = self._host = get_shards(self._buffer, self.aval, self._device)
             else:
-                value = self._host = compiler.get(self._buffer, self.aval)
+                value = self._host = buffers.get(self._buffer, self.aval)
         return value
 
     def sample_on_host(self) -> bytes | None:
@@ -111,7 +111,7 @@ class Array(metaclass=_OfArrays):
             if isinstance(target, NamedSharding):
                 value = put_shards(host, self.aval, target)
             else:  # what can't be written to, as a view of another array's buffer, is shared
-                value = compiler.put(host, self.aval, target, copy=host.flags.writeable)
+                value = buffers.put(host, self.aval, target, copy=host.flags.writeable)
             self._buffer = value
         return value
 
@@ -139,7 +139,7 @@ class Array(metaclass=_OfArrays):
     def device(self) -> Any:
         """The device the array is on; for one that was put by a sharding, that."""
         if self._device is None and self._buffer is not None:
-            return compiler.device_of(self._buffer)
+            return buffers.device_of(self._buffer)
         return self._device or devices.default_device()
 
     def devices(self) -> set[Any]:
@@ -224,7 +224,7 @@ class Array(metaclass=_OfArrays):
         Array([1., 1.], dtype=float32)
         """
         if self._buffer is not None:
-            compiler.block([self._buffer])
+            buffers.block([self._buffer])
         return self
 
     def is_ready(self) -> bool:
@@ -238,7 +238,7 @@ class Array(metaclass=_OfArrays):
     def delete(self) -> None:
         """Frees the memory of the array, which can't be used afterwards."""
         if self._buffer is not None:
-            compiler.delete(self._buffer)
+            buffers.delete(self._buffer)
         self.forget()
 
     def on_device_size_in_bytes(self) -> int:

@@ -8,8 +8,11 @@ from typing import Any
 import jaxlib.version
 
 from xpr.backend import runtime
+from xpr.backend.buffers import Device
 from xpr.backend.cache import processor
-from xpr.backend.compiler import LIBRARIES, Device, Executable, options_for, runnable
+from xpr.backend.compile_options import options_for
+from xpr.backend.compiler import LIBRARIES
+from xpr.backend.executable import Executable, runnable
 from xpr.backend.waiting import watched
 from xpr.core.avals import ShapedArray
 

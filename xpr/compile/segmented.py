@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpr.backend import compiler
+from xpr.backend.buffers import put
 from xpr.backend.sequence import Run, SequenceExecutable
 from xpr.backend.stablehlo_module import Module
 from xpr.compile.lower import lower_jaxpr
@@ -86,7 +87,7 @@ class SegmentedProgram:
             Run(programs[segment.jaxpr], at(segment.operands), at(segment.results), at(dead))
             for segment, dead in zip(self.segments, self.dead)
         ]
-        buffers = [compiler.put(np.asarray(v.val).astype(v.aval.dtype), v.aval, self.device) for v in numbers]
+        buffers = [put(np.asarray(v.val).astype(v.aval.dtype), v.aval, self.device) for v in numbers]
         in_avals = [v.aval for v in self.inputs]
         return SequenceExecutable(
             runs, buffers, len(slots), at(self.outvars), in_avals, self.out_avals, self.device, name
