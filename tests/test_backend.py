@@ -901,7 +901,7 @@ class TestEndOfTheProcess:
         script = """
             import atexit, os, signal, threading
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            atexit.register(lambda: print([worker.is_alive() for worker in waiting._interrupted], len(ended)))
+            atexit.register(lambda: print([worker.is_alive() for worker in waiting.interrupted], len(ended)))
             import xpr
             from xpr import lax
             from xpr.backend import waiting
@@ -919,17 +919,17 @@ class TestEndOfTheProcess:
     def test_it_waits_for_programs_whose_calls_are_known(self, monkeypatch):
         product, x = xpr.jit(lambda x: x @ x), jnp.ones((64, 64))
         product(x)
-        waiting._in_background.clear()
+        waiting.tokens.clear()
         product(x)
-        assert len(waiting._in_background) == 1
+        assert len(waiting.tokens) == 1
 
     def test_more_programs_than_are_kept(self, monkeypatch):
         monkeypatch.setattr(waiting, "most_in_background", 2)
-        most = max(len(waiting._in_background), 3)  # those of other tests
+        most = max(len(waiting.tokens), 3)  # those of other tests
         x = jnp.ones((64, 64))
         for _ in range(5):
             y = xpr.jit(lambda x: x @ x)(x)
-        assert float(y[0, 0]) == 64 and len(waiting._in_background) <= most
+        assert float(y[0, 0]) == 64 and len(waiting.tokens) <= most
 
 
 class TestShortestPath:

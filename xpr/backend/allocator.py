@@ -5,10 +5,10 @@ faults again. Keeping freed memory makes results of 32 to 60 MB 5 times faster, 
 (their many small blocks come and go too), at the price that the process stays at its peak size until
 `release_memory()`.
 
-Results above 60 MB take what they take without these settings: they come from the client's threads, whose heaps are no
-larger. With one heap for all threads (M_ARENA_MAX) they would be 3 times faster, and compiling 20 % and training steps
-10 % slower on two cores, for all threads wait for its lock. Larger pages, which make them twice as fast, can only be
-asked for before Python starts: GLIBC_TUNABLES=glibc.malloc.hugetlb=1, which goes well with these settings.
+Results above 60 MB are no faster with these settings: the client's threads allocate them, whose heaps are smaller.
+With one heap for all threads (M_ARENA_MAX) they would be 3 times faster, but compiling 20 % and training steps 10 %
+slower on two cores, since all threads wait for its lock. Larger pages, which make them twice as fast, can only be asked
+for before Python starts, by GLIBC_TUNABLES=glibc.malloc.hugetlb=1; they can be combined with these settings.
 """
 
 from __future__ import annotations

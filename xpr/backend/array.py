@@ -126,7 +126,7 @@ class Array(metaclass=_OfArrays):
         return address_of(self.buffer)
 
     def named_by(self, sharding: NamedSharding) -> None:
-        """Says how the array is distributed by another sharding, which puts the same shards on the same devices."""
+        """Gives the array another sharding, which puts the same shards on the same devices."""
         self._device = sharding
 
     def forget(self) -> None:
@@ -137,7 +137,7 @@ class Array(metaclass=_OfArrays):
 
     @property
     def device(self) -> Any:
-        """The device the array is on; for one that was put by a sharding, that."""
+        """The device the array is on; its sharding if it was put by one."""
         if self._device is None and self._buffer is not None:
             return buffers.device_of(self._buffer)
         return self._device or devices.default_device()
@@ -203,7 +203,7 @@ class Array(metaclass=_OfArrays):
 
     @property
     def device_of_parts(self) -> Any:
-        """The device, or the sharding, that parts of an array are put by, made on the host; None if it is sharded."""
+        """Where parts of the array are put that NumPy computes: a device or a sharding; None if it is sharded."""
         device = self._device
         if type(device) is not NamedSharding:
             return device
@@ -411,9 +411,10 @@ def result(aval: ShapedArray, buffer: Any, device: Any) -> Any:
 
 
 def placement_like(x: Any, same_shape: bool) -> Any:
-    """The device or sharding of an array that was put somewhere, for one that is made like it; None for anything else.
+    """The device or sharding of an array that was put somewhere, or of a type that has one, for arrays made like it.
 
-    So is that of a type with a sharding. An array of another shape can't be sharded as that one is.
+    None for anything else; and where the new array has another shape (`same_shape` is False), which can't be sharded in
+    the same way.
     """
     if type(x) is Array:
         device = x._device
@@ -426,9 +427,9 @@ def placement_like(x: Any, same_shape: bool) -> Any:
 
 
 def placement_beside(*xs: Any) -> Any:
-    """The device of the first array that was put somewhere, for what is made of its values; None where none was.
+    """The device of the first array that was put somewhere, for arrays computed from it; None where none was.
 
-    Of one on several devices it is a sharding that replicates over them.
+    For an array on several devices, a sharding that replicates over these.
     """
     for x in xs:
         if type(x) is Array and x._device is not None:

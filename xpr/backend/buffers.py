@@ -42,11 +42,15 @@ def _devices_of(device: Device) -> list[Device]:
 @functools.cache
 def handler_for(aval: ShapedArray, device: Device) -> Any:
     """The jaxlib object that turns one result of an execution into a buffer."""
+    return result_handler(aval.physical, sharding_of(device, memory_kind_on(device, aval.memory_space)))
+
+
+def result_handler(aval: ShapedArray, sharding: Any) -> Any:
+    """The jaxlib object that turns one result of an execution into a buffer with one of jaxlib's shardings."""
     make = runtime._jax.array_result_handler
     # jaxlib 0.10 checks a handler's arguments unless turned off; 0.11 never does and has no such argument.
     without_checks = {"_skip_checks": True} if "_skip_checks" in (make.__doc__ or "") else {}
-    sharding = sharding_of(device, memory_kind_on(device, aval.memory_space))
-    return make(aval.physical, sharding, committed=True, **without_checks)
+    return make(aval, sharding, committed=True, **without_checks)
 
 
 def put(host: np.ndarray, aval: ShapedArray, device: Device, copy: bool = True) -> Buffer:

@@ -107,8 +107,6 @@ class CallingPartitionedExecutable(PartitionedExecutable):
 
     __slots__ = ("copies",)
 
-    only_by_run = True
-
     def __init__(self, copies: Copies, *about: Any):
         super().__init__(copies.current().raw, *about)
         self.copies = copies
@@ -121,7 +119,7 @@ class CallingPartitionedExecutable(PartitionedExecutable):
           DeletedArrayError: one of the buffers was deleted or donated.
           ProcessLost: it runs on devices of another process, too, which is gone.
           ProgramMismatch: another process runs another program instead.
-          RuntimeError: what XLA has to say.
+          RuntimeError: the program failed in XLA; the message is XLA's.
         """
         copy = self.copies.current()
         ins, outs = (list(map(copy.on_client, each)) for each in (self.in_shardings, self.out_shardings))

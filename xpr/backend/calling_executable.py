@@ -18,7 +18,7 @@ from typing import Any
 from xpr.backend.buffers import Buffer, Device, get_all, handler_for, put
 from xpr.backend.callbacks import callback_depth, client_of_depth, stored_exception
 from xpr.backend.executable import Executable, runnable
-from xpr.backend.waiting import block_until_ready, shortest_path
+from xpr.backend.waiting import block_until_ready, direct_execute
 from xpr.core.avals import ShapedArray
 
 _MOST_SKIPPED = 1024  # runs
@@ -73,7 +73,7 @@ class CallingExecutable(Executable):
         Raises:
           CallbackError: a callback raised.
           DeletedArrayError: one of the buffers was deleted or donated.
-          RuntimeError: what XLA has to say.
+          RuntimeError: the program failed in XLA; the message is XLA's.
         """
         if self._skipped:
             self._skipped -= 1
@@ -86,7 +86,7 @@ class CallingExecutable(Executable):
                 self._failed += 1
             else:
                 if self._failed:
-                    path = shortest_path(self._without_calls)
+                    path = direct_execute(self._without_calls)
                     self._failed, self._execute = (0, path[0]) if path else (1, self._execute)
                 return results
         return self._run_with_callbacks(buffers)

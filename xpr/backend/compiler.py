@@ -99,11 +99,12 @@ def _compiled_executable(
     stubs: Sequence[Any] = (),
 ) -> Executable:  # fmt: skip
     raw, file = _compiled_once(text, device, raw_options, stubs)
-    stored = None
+    has_loops, stored = "stablehlo.while" in text, None
     if file is not None:
         calls = tuple(library for library, each in LIBRARIES.items() if each.is_called_by(text))
-        stored = StoredProgram(file, raw_options.SerializeAsString(), _LOOP in text, calls)
-    return Executable(watched(runnable(raw, out_avals, device), text, device.platform), out_avals, device, name, stored)
+        stored = StoredProgram(file, raw_options.SerializeAsString(), has_loops, calls)
+    program = watched(runnable(raw, out_avals, device), has_loops, device.platform)
+    return Executable(program, out_avals, device, name, stored)
 
 
 def _tiered_executable(
@@ -136,12 +137,11 @@ def load_stored(
         raw = _disk_cache().load(stored.file, device, runtime._jax.CompileOptions.ParseFromString(stored.options))
     if raw is None:
         return None
-    program = watched(runnable(raw, out_avals, device), _LOOP if stored.has_loops else "", device.platform)
+    program = watched(runnable(raw, out_avals, device), stored.has_loops, device.platform)
     return Executable(program, out_avals, device, name, stored)
 
 
 LIBRARIES = {"lapack": lapack, "hybrid": hybrid, "native": native, "failing_calls": failing_calls}
-_LOOP = "stablehlo.while"
 
 _recent: OrderedDict[Any, Any] = OrderedDict()  # small programs by their text, or their file's name, the latest last
 _RECENT_PROGRAMS, _RECENT_TEXT = 256, 1 << 16  # how many, and of what length at most

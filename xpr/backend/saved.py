@@ -57,8 +57,8 @@ def load_executable(
         LIBRARIES[library].register()
     devices = runtime._jax.DeviceList((device,))
     raw = device.client.deserialize_executable(data, devices, options_for(device), [])
-    loops = "stablehlo.while" if " while(" in raw.hlo_modules()[0].to_string() else ""
-    return Executable(watched(runnable(raw, out_avals, device), loops, device.platform), out_avals, device, name)
+    has_loops = " while(" in raw.hlo_modules()[0].to_string()
+    return Executable(watched(runnable(raw, out_avals, device), has_loops, device.platform), out_avals, device, name)
 
 
 def called_libraries(executable: Executable) -> list[str]:
