@@ -18,7 +18,7 @@ from xpr.artifacts.interface import Interface
 from xpr.backend import compiler, devices, portable
 from xpr.backend.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from xpr.backend.stablehlo_module import Module
-from xpr.compile.lower import lower_jaxpr
+from xpr.compile.lower import MainAttributes, lower_jaxpr
 from xpr.compile.partition import compile_module, mesh_of
 from xpr.compile.segmented import SegmentedProgram, lower_segmented
 from xpr.compile.tiering import is_tiered
@@ -147,10 +147,10 @@ class Traced(Stage):
         if lowering_platforms is not None:
             platforms = portable.checked_platforms(lowering_platforms)
             names = [*(f"constant {i}" for i in range(len(self.program.consts))), *self.interface.names]
-            about = self._donated(), *self._shardings()
+            attributes, mesh = self._attributes()
             from xpr.compile.platforms import lower_for_platforms  # with what solves equations of dimensions, 2 ms
 
-            module = lower_for_platforms(self.program.jaxpr, platforms, *about, names=names)
+            module = lower_for_platforms(self.program.jaxpr, platforms, attributes._replace(names=names), mesh)
             return Lowered(self, module, None, self._layout, platforms)
         device = self._device or devices.default_device()
         if self._layout is None and self._in_steps and mesh_of(self.program.jaxpr) is None:
@@ -181,12 +181,15 @@ class Traced(Stage):
         inputs = [None] * (len(jaxpr.constvars) + len(jaxpr.invars))
         return Layout(mesh, inputs, [None] * len(jaxpr.outvars)) if mesh else None
 
-    def _shardings(self) -> tuple[Mesh | None, Sequence[NamedSharding | None], Sequence[NamedSharding | None]]:
+    def _attributes(self) -> tuple[MainAttributes, Mesh | None]:
+        """Those of `main`, and the mesh of a program on several devices."""
         layout = self.devices_layout()
-        return (None, (), ()) if layout is None else (layout.mesh, layout.inputs, layout.outputs)
+        if layout is None:
+            return MainAttributes(self._donated()), None
+        return MainAttributes(self._donated(), layout.inputs, layout.outputs), layout.mesh
 
     def _module(self, platform: str, located: bool = False) -> Module:
-        return lower_jaxpr(self.program.jaxpr, platform, self._donated(), *self._shardings(), located=located)
+        return lower_jaxpr(self.program.jaxpr, platform, *self._attributes(), located=located)
 
 
 class Lowered(Stage):

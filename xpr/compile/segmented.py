@@ -12,7 +12,7 @@ from xpr.backend import compiler
 from xpr.backend.buffers import put
 from xpr.backend.sequence import Run, SequenceExecutable
 from xpr.backend.stablehlo_module import Module
-from xpr.compile.lower import lower_jaxpr
+from xpr.compile.lower import MainAttributes, lower_jaxpr
 from xpr.compile.segments import Segment, split_into_segments
 from xpr.compile.tiering import is_tiered
 from xpr.config import same_settings, settings_of_thread
@@ -45,11 +45,14 @@ class SegmentedProgram:
             free = {v for v in dead & donated_vars if segment.operands.count(v) == 1}
             positions = {i for i, v in enumerate(segment.operands) if v in free}
             donors[segment.jaxpr] = donors.get(segment.jaxpr, positions) & positions
-        self.modules = {each: lower_jaxpr(each, device.platform, sorted(i)) for each, i in donors.items()}
+        self.modules = {
+            each: lower_jaxpr(each, device.platform, MainAttributes(sorted(positions)))
+            for each, positions in donors.items()
+        }
 
     def whole(self) -> Module:
         """The module of the whole program, for its text; it is not what runs."""
-        return lower_jaxpr(self.jaxpr, self.device.platform, self.donated)
+        return lower_jaxpr(self.jaxpr, self.device.platform, MainAttributes(self.donated))
 
     def dead_after(self) -> list[set[Atom]]:
         """For each segment the values that are dead after it, but for arguments that are not donated."""

@@ -13,6 +13,7 @@ from xpr.api.stages import Layout, Traced
 from xpr.backend import devices, portable
 from xpr.backend.sharding import NamedSharding
 from xpr.backend.stablehlo_module import Module
+from xpr.compile.lower import MainAttributes
 from xpr.compile.partition import mesh_of
 from xpr.compile.platforms import lower_for_platforms
 from xpr.config import settings
@@ -96,14 +97,12 @@ def _export(traced: Traced, platforms: tuple[str, ...], disabled: tuple[Disabled
     name, closed = traced.fun_name, traced.jaxpr
     _check_program(traced)
     version = _checked_version(settings.export_calling_convention_version)
-    donated = traced.interface.donated
     layout = _layout_of(traced)
     in_shardings, out_shardings = layout.inputs, layout.outputs
     names = argument_paths(traced.in_tree, closed.in_avals)
     results = [f"result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(traced.out_info)]
-    module = lower_for_platforms(
-        closed.jaxpr, platforms, donated, layout.mesh, in_shardings, out_shardings, closed.consts, names, results
-    )
+    attributes = MainAttributes(traced.interface.donated, in_shardings, out_shardings, names, results)
+    module = lower_for_platforms(closed.jaxpr, platforms, attributes, layout.mesh, closed.consts)
     _check_module(module, name, disabled)
 
     def get_vjp(primal: Exported) -> Exported:
