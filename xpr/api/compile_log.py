@@ -1,6 +1,6 @@
-"""Logging of how long tracing and compiling take, and of why a function is traced again (explain_cache_misses), naming
-arguments and lines. Both are messages of the logger "xpr", and warnings; how long things take is also told at the level
-DEBUG, where log_compiles is off.
+"""Logs how long tracing and compiling take (log_compiles), and why a function is traced again (explain_cache_misses).
+
+Both are messages of the logger "xpr" at the level WARNING; times are logged at the level DEBUG while log_compiles is off.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _placed(placement: Any) -> str:
 
 
 def _made_anew(fun: Callable[..., Any]) -> str:
-    """What to say of a function whose code was traced before, under another function object."""
+    """A clause of the message about a function whose code was traced before, as another function object; or empty."""
     code = getattr(inspect.unwrap(fun), "__code__", None)
     if code is None:
         return ""

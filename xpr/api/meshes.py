@@ -34,7 +34,7 @@ def make_mesh(
     Args:
       axis_shapes: the size of each axis.
       axis_names: the name of each axis; one name for a single axis.
-      axis_types: an `AxisType` for each axis, all of which behave as `Auto`; None for `Auto`.
+      axis_types: an `AxisType` for each axis; None for `Auto` axes.
       devices: the devices, in order; None for the first ones of the default platform.
 
     Returns:

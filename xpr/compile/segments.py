@@ -12,8 +12,8 @@ gradient of 48 layers is a handful of programs of a few layers each, which run m
 
 Starting a segment takes some 50 microseconds, so a segment has several layers where one is short. Each live-out array
 of a segment takes some 8 microseconds (measured on networks, whole and in segments): it has its own memory, allocated
-and freed in each call. So programs whose layers have many live-out values for their work are not split, such as those of
-narrow networks.
+and freed in each call. So programs whose layers have many live-out values for their work are not split, such as those
+of narrow networks.
 """
 
 from __future__ import annotations
