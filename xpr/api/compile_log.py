@@ -1,6 +1,7 @@
 """Logs how long tracing and compiling take (log_compiles), and why a function is traced again (explain_cache_misses).
 
-Both are messages of the logger "xpr" at the level WARNING; times are logged at the level DEBUG while log_compiles is off.
+Both are messages of the logger "xpr" at the level WARNING. While log_compiles is off, times are logged at the level
+DEBUG.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ from xpr.compile.check_values import CheckingTrace
 from xpr.compile.evaluate import EvalTrace
 from xpr.compile.key_reuse import KeyReuseTrace
 from xpr.compile.over_mesh import MeshTrace
-from xpr.config import after_update, config, override, readable, settings
+from xpr.config import after_update, config, override, settings
+from xpr.config_contexts import readable
 from xpr.core.interpreter import context, current, install_base
 from xpr.core.primitive import Primitive
 

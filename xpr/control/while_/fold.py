@@ -21,7 +21,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import run_operation
 from xpr.compile.lower import constants, lower_eqns
 from xpr.compile.reference import reference_eval
-from xpr.config import while_checkpoints
+from xpr.config_contexts import while_checkpoints
 from xpr.control.activity import Flags, affected_inputs, affected_outputs, least_fixed_point, trace_fixed_point
 from xpr.control.cond.cond import bind_cond
 from xpr.control.groups import Groups, mask, rearranged, split_list, unmask

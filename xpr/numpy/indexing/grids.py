@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.config import numpy_dtype_promotion
+from xpr.config_contexts import numpy_dtype_promotion
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy.concatenation import concatenate, stack
