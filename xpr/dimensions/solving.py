@@ -48,11 +48,6 @@ class Solution(NamedTuple):
                 raise ValueError(check.message.format(*[evaluate(n, sizes) for n in check.numbers]))
 
 
-def variables_of(avals: Sequence[Any]) -> list[str]:
-    """The names of all dimension variables, in order."""
-    return sorted({name for aval in avals for n in aval.shape if is_symbolic_dim(n) for name in n.variables()})
-
-
 def solve(avals: Sequence[Any], names: Sequence[str]) -> Solution:
     """How the dimension variables of arguments' types are computed.
 

@@ -190,12 +190,11 @@ def _index_of_platform(exported: Exported, platform: str) -> int:
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], /, *, exported: Exported) -> Any:
     outs = call_exported_p.bind(*primals, exported=exported)
     if all(type(t) is Zero for t in tangents):
-        return outs, [Zero(aval_of(x).to_tangent_aval()) for x in outs]
+        return outs, [Zero.from_primal_value(x) for x in outs]
     moved = [instantiate(t) for x, t in zip(exported.in_avals, tangents) if _is_inexact(x)]
     computed = iter(call_exported_jvp_p.bind(*primals, *moved, exported=exported))
     return outs, [
-        next(computed) if _is_inexact(a) else Zero(aval_of(x).to_tangent_aval())
-        for a, x in zip(exported.out_avals, outs)
+        next(computed) if _is_inexact(a) else Zero.from_primal_value(x) for a, x in zip(exported.out_avals, outs)
     ]
 
 

@@ -73,7 +73,7 @@ def _convert_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, new_dtype: 
     out = convert_element_type_p.bind(*primals, new_dtype=new_dtype, weak_type=weak_type)
     (t,) = tangents
     if type(t) is Zero or new_dtype not in INEXACT:
-        return [out], [Zero(aval_of(out).to_tangent_aval())]
+        return [out], [Zero.from_primal_value(out)]
     return [out], [convert_element_type_p.bind(t, new_dtype=new_dtype, weak_type=weak_type)]
 
 

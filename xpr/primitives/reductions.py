@@ -51,7 +51,7 @@ def _check_dtype(name: str, aval: ShapedArray, over: frozenset[np.dtype]) -> Non
 
 
 def _no_tangent(out: Any) -> Zero:
-    return Zero(aval_of(out).to_tangent_aval())
+    return Zero.from_primal_value(out)
 
 
 def reduction(

@@ -77,7 +77,7 @@ def pallas_call(
       grid: the size of each axis, as for `GridSpec`; () for one program.
       in_specs: a tuple or list with a pytree of `BlockSpec`s for each argument; whole arrays by default.
       out_specs: a pytree of `BlockSpec`s with the structure of the results; whole arrays by default.
-      scratch_shapes: types of refs that the kernel uses beside them (`pl.ANY(shape, dtype)`), which keep their
+      scratch_shapes: types of refs that the kernel uses besides them (`pl.ANY(shape, dtype)`), which keep their
         values from program to program. A tuple or list, or a dict, whose refs are keyword arguments.
       input_output_aliases: for numbers of arguments, counted over their leaves, the number of the result that starts
         with its value.

@@ -163,7 +163,7 @@ ANY, HOST = MemorySpace.ANY, MemorySpace.HOST
 
 @dataclass(frozen=True)
 class MemoryRef:
-    """The type of a ref that a kernel uses beside its arguments: of `scratch_shapes`, and of `run_scoped`.
+    """The type of a ref that a kernel uses besides its arguments: of `scratch_shapes`, and of `run_scoped`.
 
     Args:
       inner_aval: the type of its arrays, anything with a shape and a dtype.

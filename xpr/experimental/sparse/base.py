@@ -83,7 +83,9 @@ class JAXSparse:
         return self
 
     def _details(self) -> str:
-        return ""
+        """The numbers of batch and dense axes, of formats that have such, where there are any."""
+        counts = {name: getattr(self, name, 0) for name in ("n_batch", "n_dense")}
+        return "".join(f", {name}={count}" for name, count in counts.items() if count)
 
     def __repr__(self) -> str:
         try:
