@@ -54,19 +54,22 @@ def match_donations(jaxpr: Jaxpr, donated: Sequence[int]) -> tuple[list[int], li
     return sorted(usable), unusable
 
 
-class Layout:
-    """The shardings of a program's inputs (constants, then arguments) and results; None where unspecified."""
+class ProgramShardings:
+    """The mesh of a program on several devices, and the shardings of its inputs and results; None where unspecified.
+
+    Inputs are constants, and then arguments.
+    """
 
     __slots__ = ("mesh", "inputs", "outputs")
 
     def __init__(self, mesh: Mesh, inputs: Sequence[NamedSharding | None], outputs: Sequence[NamedSharding | None]):
         self.mesh, self.inputs, self.outputs = mesh, inputs, outputs
 
-    def on(self, devices: Sequence[Any]) -> Layout:
+    def on(self, devices: Sequence[Any]) -> ProgramShardings:
         """The same over devices, where the mesh has none, or others."""
         mesh = Mesh(np.asarray(devices).reshape(self.mesh.axis_sizes), self.mesh.axis_names, self.mesh.axis_types)
         inputs, outputs = ([each and each.update(mesh) for each in some] for some in (self.inputs, self.outputs))
-        return Layout(mesh, inputs, outputs)
+        return ProgramShardings(mesh, inputs, outputs)
 
 
 class Traced(Stage):
@@ -91,9 +94,9 @@ class Traced(Stage):
         self.in_shardings = in_shardings  # of the arguments it was traced for; None if irrelevant
         self._options, self._in_steps = options, in_steps
         self._device: Any = None
-        self._layout: Layout | None = None
+        self._layout: ProgramShardings | None = None
 
-    def placed(self, names: Sequence[str], device: Any, layout: Layout | None) -> Traced:
+    def placed(self, names: Sequence[str], device: Any, layout: ProgramShardings | None) -> Traced:
         """The same, with the names of arguments, to be lowered for a device, or for several with a layout."""
         made = object.__new__(Traced)
         made.jaxpr, made.program, made.refs = self.jaxpr, self.program, self.refs
@@ -172,14 +175,14 @@ class Traced(Stage):
         refs = () if self.refs is None or self.devices_layout() is not None else self.refs.donated
         return [*self.interface.donated, *refs]
 
-    def devices_layout(self) -> Layout | None:
+    def devices_layout(self) -> ProgramShardings | None:
         """The shardings of a program on several devices; None for one device."""
         if self._layout is not None:
             return self._layout
         jaxpr = self.program.jaxpr
         mesh = mesh_of(jaxpr)
         inputs = [None] * (len(jaxpr.constvars) + len(jaxpr.invars))
-        return Layout(mesh, inputs, [None] * len(jaxpr.outvars)) if mesh else None
+        return ProgramShardings(mesh, inputs, [None] * len(jaxpr.outvars)) if mesh else None
 
     def _attributes(self) -> tuple[MainAttributes, Mesh | None]:
         """Those of `main`, and the mesh of a program on several devices."""
@@ -198,7 +201,7 @@ class Lowered(Stage):
     __slots__ = ("traced", "_program", "_device", "_layout", "_platforms")
 
     def __init__(
-        self, traced: Traced, program: Module | SegmentedProgram, device: Any, layout: Layout | None,
+        self, traced: Traced, program: Module | SegmentedProgram, device: Any, layout: ProgramShardings | None,
         platforms: Sequence[str],
     ):  # fmt: skip
         self.traced, self.interface, self._platforms = traced, traced.interface, tuple(platforms)
@@ -306,7 +309,7 @@ class Lowered(Stage):
         )  # fmt: skip
         return Compiled(self.interface, executable, consts, refs, self.traced.donated())
 
-    def _over(self, assignment: Sequence[Any], layout: Layout) -> Layout:
+    def _over(self, assignment: Sequence[Any], layout: ProgramShardings) -> ProgramShardings:
         """The layout, which is over a mesh without devices, over some.
 
         Raises:

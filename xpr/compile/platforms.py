@@ -18,7 +18,7 @@ from xpr.compile.lower import NO_ATTRIBUTES, MainAttributes, lower_eqns, lower_j
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr
 from xpr.core.memory import MemorySpace
-from xpr.dimensions.solving import Solution, solve
+from xpr.dimensions.solving import DimensionSolution, solve
 from xpr.passes.host_memory import computed_on_device
 from xpr.passes.physical import physical
 from xpr.primitives.device_put import placed
@@ -139,7 +139,7 @@ def _distinct_platforms(jaxpr: Jaxpr, platforms: Sequence[str], is_symbolic: boo
     return platforms if len(texts) > 1 else platforms[:1]
 
 
-def write_dimensions(builder: Builder, operands: Sequence[Value], solution: Solution) -> None:
+def write_dimensions(builder: Builder, operands: Sequence[Value], solution: DimensionSolution) -> None:
     """Writes the values of dimension variables, and the assertions about the shapes of operands."""
     builder.dimensions = {name: builder.dimension_size(operands[i], axis) for name, i, axis in solution.sizes}
     for check in solution.checks:

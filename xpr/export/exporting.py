@@ -9,7 +9,7 @@ from typing import Any
 from xpr import tree
 from xpr.api.grad import vjp
 from xpr.api.jit import JitFunction, jit
-from xpr.api.stages import Layout, Traced
+from xpr.api.stages import ProgramShardings, Traced
 from xpr.backend import devices, portable
 from xpr.backend.sharding import NamedSharding
 from xpr.backend.stablehlo_module import Module
@@ -149,15 +149,15 @@ def _vjp_of(closed: ClosedJaxpr, name: str) -> tuple[Callable[..., Any], list[Sh
     return fun_vjp, [*closed.in_avals, *(aval.to_tangent_aval() for aval in closed.out_avals)]
 
 
-def _layout_of(traced: Traced) -> Layout:
+def _layout_of(traced: Traced) -> ProgramShardings:
     """The mesh, None for one device, and the shardings of arguments and results."""
     closed = traced.jaxpr
     layout = traced.devices_layout()
     mesh = mesh_of(closed.jaxpr) if layout is None else layout.mesh
     if layout is None:
-        return Layout(mesh, [None] * len(closed.in_avals), [None] * len(closed.out_avals))  # type: ignore[arg-type]
+        return ProgramShardings(mesh, [None] * len(closed.in_avals), [None] * len(closed.out_avals))  # type: ignore[arg-type]
     _, inputs = split_list(layout.inputs, len(layout.inputs) - len(closed.in_avals))
-    return Layout(layout.mesh, inputs, layout.outputs)
+    return ProgramShardings(layout.mesh, inputs, layout.outputs)
 
 
 def _abstract(sharding: NamedSharding | None) -> NamedSharding | None:

@@ -37,7 +37,15 @@ Source = tuple[str, Any]
 class SplitLoop:
     """A loop body in two halves, and the source of each residual of the second half.
 
-    `first` is the body of the first loop: from `consts | carry | xs`, where `first_consts` are the last consts, to
+    Args:
+      first: the program of the first half, of `operands`; its leading results are `results`.
+      wanted: the residuals, each a variable of the first half.
+      second: takes `residuals | its operands`.
+      operands: the groups consts, carry, xs.
+      results: the groups carry, ys.
+      shifts: whether residuals may be shifted; False if the loop may not reach every row.
+
+    The attribute `first` is the body of the first loop: from `consts | carry | xs`, where `first_consts` are the last consts, to
     its results and a row of each additional stack; `results` are the groups of these. `hoisted` computes from the same
     operands the residuals that are the same in every step, and is None if there are none. `second` takes `constant
     residuals | its operands | rows of residuals`. `sources` are the sources of its residuals, as above; for a
@@ -55,15 +63,6 @@ class SplitLoop:
         results: Groups,
         shifts: bool,
     ):
-        """
-        Args:
-          first: the program of the first half, of `operands`; its leading results are `results`.
-          wanted: the residuals, each a variable of the first half.
-          second: takes `residuals | its operands`.
-          operands: the groups consts, carry, xs.
-          results: the groups carry, ys.
-          shifts: whether residuals may be shifted; False if the loop may not reach every row.
-        """
         self.first_consts = first.consts
         consts, carry, xs = operands.sizes
         whole = consts_after(first, consts)
