@@ -18,9 +18,10 @@ from xpr.backend.calling import NO_TIMEOUT, CallingPartitionedExecutable, Copies
 from xpr.backend.calling_executable import CallingExecutable
 from xpr.backend.compile_options import QUICK_OPTIONS, UNOPTIMIZED, compile_options, updated
 from xpr.backend.executable import Executable, StoredProgram, runnable
+from xpr.backend.hlo_shardings import as_type_says, sharding_from_proto
 from xpr.backend.mlir_bindings import parse
 from xpr.backend.portable import refined
-from xpr.backend.sharding import Mesh, NamedSharding, as_type_says, sharding_from_proto
+from xpr.backend.sharding import Mesh, NamedSharding
 from xpr.backend.shards import PartitionedExecutable
 from xpr.backend.stablehlo_module import POLYMORPHIC, Codegen, Module
 from xpr.backend.tiers import TieredProgram

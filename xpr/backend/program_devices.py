@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from xpr.backend import runtime
+from xpr.backend.hlo_shardings import sharding_from_hlo
 from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.mlir_text import axis_text
-from xpr.backend.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, axes_of, sharding_from_hlo
+from xpr.backend.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, axes_of
 
 
 class ProgramDevices:

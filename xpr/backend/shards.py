@@ -19,8 +19,9 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend import processes, runtime
 from xpr.backend.buffers import Buffer, Device, get, raise_if_deleted, result_handler
+from xpr.backend.hlo_shardings import raw_sharding
 from xpr.backend.runtime import without_jax
-from xpr.backend.sharding import NamedSharding, raw_sharding, typed
+from xpr.backend.sharding import NamedSharding, typed
 from xpr.backend.waiting import keep_until_done
 from xpr.core.avals import ShapedArray
 from xpr.core.source import here, summarize

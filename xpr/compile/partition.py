@@ -16,9 +16,10 @@ from xpr.backend import compiler
 from xpr.backend.array import Array, forget_donated, result
 from xpr.backend.buffers import copied
 from xpr.backend.each_process import ProgramOfEachProcess, on_each_process
+from xpr.backend.hlo_shardings import raw_sharding
 from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.operands import host_value
-from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, raw_sharding, typed
+from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, typed
 from xpr.backend.shards import PartitionedExecutable, put_shards
 from xpr.backend.stablehlo_module import Module
 from xpr.compile.committed import devices_of, different_devices

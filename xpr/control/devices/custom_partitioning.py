@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpr import tree
+from xpr.backend.hlo_shardings import hlo_sharding, sharding_from_hlo
 from xpr.backend.mesh import Mesh
 from xpr.backend.partitioners import Partitioner, can_partition, partitioned_call
-from xpr.backend.sharding import NamedSharding, PartitionSpec, hlo_sharding, sharding_from_hlo
+from xpr.backend.sharding import NamedSharding, PartitionSpec
 from xpr.backend.stablehlo import Builder, Value
 from xpr.backend.stablehlo_module import Module
 from xpr.compile.lower import constants, lower_eqns
