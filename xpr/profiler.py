@@ -265,7 +265,7 @@ def stop_server() -> None:
 
 
 def register_subprocess(pid: int, port: int) -> Callable[[], None]:
-    """Has traces of this process record another one, too, by its server.
+    """Registers another process, which traces of this one record, too, by its server.
 
     Args:
       pid: the number of the other process.

@@ -66,7 +66,7 @@ class ProgramShardings:
         self.mesh, self.inputs, self.outputs = mesh, inputs, outputs
 
     def on(self, devices: Sequence[Any]) -> ProgramShardings:
-        """The same over devices, where the mesh has none, or others."""
+        """The shardings over these devices, in place of those of the mesh, which may have none."""
         mesh = Mesh(np.asarray(devices).reshape(self.mesh.axis_sizes), self.mesh.axis_names, self.mesh.axis_types)
         inputs, outputs = ([each and each.update(mesh) for each in some] for some in (self.inputs, self.outputs))
         return ProgramShardings(mesh, inputs, outputs)
@@ -97,7 +97,7 @@ class Traced(Stage):
         self._layout: ProgramShardings | None = None
 
     def placed(self, names: Sequence[str], device: Any, layout: ProgramShardings | None) -> Traced:
-        """The same, with the names of arguments, to be lowered for a device, or for several with a layout."""
+        """A copy with the names of arguments, to be lowered for a device, or for several with shardings."""
         made = object.__new__(Traced)
         made.jaxpr, made.program, made.refs = self.jaxpr, self.program, self.refs
         made.in_shardings, made._options = self.in_shardings, self._options
@@ -185,7 +185,7 @@ class Traced(Stage):
         return ProgramShardings(mesh, inputs, [None] * len(jaxpr.outvars)) if mesh else None
 
     def _attributes(self) -> tuple[MainAttributes, Mesh | None]:
-        """Those of `main`, and the mesh of a program on several devices."""
+        """The attributes of the arguments and results of `main`, and the mesh of a program on several devices."""
         layout = self.devices_layout()
         if layout is None:
             return MainAttributes(self._donated()), None

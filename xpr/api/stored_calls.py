@@ -150,7 +150,7 @@ class StoredCall:
             raise Refused("tracing it changes what it reads: a list, a dict or an object outside of it")
 
     def described(self, traced: Traced, compiled: Compiled) -> dict[str, Any]:
-        """What `compiled` makes the program from, in types that marshal writes.
+        """The record of the call, from which `compiled` makes the program, in types that marshal writes.
 
         Raises:
           Refused: the program has what can't be written.

@@ -123,7 +123,7 @@ def _check_circumstances(written: Sequence[str], device: Any, path: str | PathLi
 
 
 def _told(what: str, one: str, other: str, verb: str) -> str:
-    """One of two circumstances that differ; of a processor the model, and the features that the other lacks."""
+    """The text of a circumstance that differs from another; of a processor its model, and features that only it has."""
     if what != "processor":
         return f"{verb} {one}"
     model = next((line.partition(":")[2].strip() for line in one.splitlines() if line.startswith("model name")), "")

@@ -355,7 +355,7 @@ unpinned: dict[int, weakref.ref[Array]] = {}
 
 
 def in_unpinned_memory(x: Array) -> Array:
-    """The same array, which says that it is in unpinned memory of the host."""
+    """A copy of an array whose sharding says that it is in unpinned memory of the host."""
     x = Array(x.aval, x._host, x._buffer, x._device)
     key = id(x)
     unpinned[key] = weakref.ref(x, lambda _: unpinned.pop(key, None))

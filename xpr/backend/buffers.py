@@ -88,7 +88,7 @@ def get(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
 
 
 def get_all(buffers: Sequence[Buffer], avals: Sequence[ShapedArray]) -> list[np.ndarray]:
-    """What `get` gives for each of several buffers, which are waited for together."""
+    """The values of several buffers as read-only NumPy arrays, waiting for all of them together; see `get`."""
     block(buffers)  # memoryview ends the process where there was no memory for the buffer
     return list(map(_view, buffers, avals))
 
@@ -110,7 +110,7 @@ def _get_through_jaxlib(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
 
 
 def address_of(buffer: Buffer) -> int:
-    """Where the elements are in the memory of the one device that holds them."""
+    """The address of the elements in the memory of the one device that holds them."""
     with without_jax():
         return buffer.unsafe_buffer_pointer()
 

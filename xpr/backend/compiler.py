@@ -270,7 +270,7 @@ def _as_arguments(
 
 
 def _partitioned_axes(sharding: NamedSharding, rank: int) -> Any:
-    """What a sharding says of arrays with `rank` axes, without axes of size 1."""
+    """A key: equal for shardings of arrays with `rank` axes that differ in axes of the mesh of size 1 alone."""
     spec, sizes = sharding.spec, sharding.mesh.shape
     parts = [tuple([name for name in axes_of(part) if sizes[name] > 1]) for part in spec]
     return rank, sharding.mesh, *parts, *[()] * (rank - len(parts)), spec.unreduced, spec.reduced

@@ -16,7 +16,7 @@ from xpr.core.avals import ShapedArray
 
 
 class StoredProgram(NamedTuple):
-    """Where a program is in the cache on disk, and what else it takes to load it.
+    """The file of a program in the cache on disk, and what else is needed to load it.
 
     Attributes:
       file: the name of its file.
@@ -68,7 +68,7 @@ class Executable:
         return self.run(on_device)
 
     def hot_path(self) -> tuple[Callable[..., Any], list[Any] | None, bool] | None:
-        """How it is run from now on: the function, the handlers of its results, and whether to keep its token.
+        """How the program is run from now on: the function, the handlers of its results, and whether to keep its token.
 
         The function and whether to keep the token are those of `direct_execute`; None where that is None. Where there
         are no handlers, the function has one argument, and returns buffers.

@@ -167,7 +167,7 @@ def _union(classes: Sequence[int]) -> int:
 
 
 def _classes_of(value: Any) -> int:
-    """Of what classes the elements of a constant are; None for a value that is not known."""
+    """The classes of the elements of a constant; None for a value that is not known."""
     if value is None:
         return NAN
     array = np.asarray(value)

@@ -402,7 +402,7 @@ def replica_ids(indices: Sequence[Index]) -> Iterator[int]:
 
 
 def _of_type(aval: ShapedArray) -> NamedSharding:
-    """What the type of an array says of its sharding.
+    """The sharding that the type of an array has.
 
     Where nothing is partitioned it is over the current mesh. A type says nothing of Auto axes: what a program reads
     here and passes on constrains nothing along them.

@@ -42,7 +42,7 @@ def put_shards(host: np.ndarray, aval: ShapedArray, sharding: NamedSharding) -> 
 
 
 def assemble(parts: Sequence[np.ndarray], aval: ShapedArray, sharding: NamedSharding) -> Buffer:
-    """One buffer of the part for each device of this process, in their order; it may share memory with the parts.
+    """One buffer of several parts, one for each device of this process in their order; it may share the parts' memory.
 
     jaxlib 0.10 can copy to one device only: it fails with "bad_function_call" where it is to copy to several.
 

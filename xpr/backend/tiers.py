@@ -69,7 +69,7 @@ _is_ending = False
 
 
 def _schedule(task: Callable[[], None]) -> None:
-    """Has the thread that compiles do a task, after those before."""
+    """Queues a task for the thread that compiles, which is started if need be."""
     if not _threads or not _threads[0].is_alive():
         _threads[:] = [threading.Thread(target=_work, name="xpr-optimizer", daemon=True)]
         _threads[0].start()

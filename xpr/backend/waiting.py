@@ -34,7 +34,7 @@ most_in_background = 1024
 
 
 class _ThreadState(threading.local):
-    """What this thread is waiting for, or may have to."""
+    """Whether this thread has started programs that it may have to wait for."""
 
     has_started_long = False  # whether it has started a program that may take long, and not waited since
 

@@ -26,7 +26,7 @@ def is_tiered(jaxpr: Jaxpr) -> bool:
 
 
 def is_operation_tiered(out_avals: Sequence[ShapedArray]) -> bool:
-    """The same for an operation that holds no jaxprs, by the types of its results."""
+    """Whether the program of one operation, which holds no jaxprs, is to be compiled quickly first."""
     return settings.tiered_compilation and sum(aval.size for aval in out_avals) <= _MOST
 
 

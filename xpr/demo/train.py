@@ -19,7 +19,7 @@ SAMPLE = 256
 
 
 class Epoch(NamedTuple):
-    """What is known after one pass over the training images; epoch 0 is the network before training."""
+    """The loss and the errors after one pass over the training images; epoch 0 is the network before training."""
 
     number: int
     params: Any

@@ -88,7 +88,7 @@ def _mismatch(name: str, expected: ShapedArray, actual: ShapedArray) -> str:
 
 
 def argument_paths(in_tree: Any, in_avals: Sequence[ShapedArray]) -> list[str]:
-    """Of each leaf of `(args, kwargs)` the path: `args[0]['w']`."""
+    """The path of each leaf of `(args, kwargs)`: `args[0]['w']`."""
     return [argument_path(path) for path, _ in tree.leaves_with_path(tree.unflatten(in_tree, in_avals))]
 
 

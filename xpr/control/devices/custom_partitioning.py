@@ -44,7 +44,7 @@ _numbers = itertools.count()  # of calls in programs
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Partitioning:
-    """What the user says of one call: `partition`, the sharding rule, and the structures of arguments and results."""
+    """The user's options for one call: `partition`, the sharding rule, and the structures of arguments and results."""
 
     partition: Callable[..., Any]
     sharding_rule: Any

@@ -1,4 +1,4 @@
-"""What a progress bar shows, and where: a line of a terminal that is written again, a cell of a notebook, or a log."""
+"""Progress bars as text, in a line of a terminal that is written again, in a cell of a notebook, or in a log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all sparse arrays have: a shape, stored elements, and their flattening as pytrees."""
+"""JAXSparse, the base class of sparse arrays: a shape, stored elements, and their flattening as pytrees."""
 
 from __future__ import annotations
 

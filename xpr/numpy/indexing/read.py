@@ -98,7 +98,7 @@ def _viewed(x: Array, host: Any, index: Any) -> Array:
 
 
 def _keys_viewed(x: Array, host: Any, index: Any) -> Array:
-    """The same of random keys, whose words the index does not reach."""
+    """`x[index]` of an array of random keys as a view of the same words."""
     index = index if type(index) is tuple else (index,)
     inside: tuple[Any, ...] = (slice(None),) * (host.ndim - x.aval.ndim)
     whole = inside if any(i is Ellipsis for i in index) else (Ellipsis, *inside)

@@ -49,7 +49,7 @@ def _zeta(x: Any, q: Any) -> Any:
 
 
 def _slope_in_exponent(t: Any, out: Any, x: Any, q: Any) -> Any:
-    """That of Euler and Maclaurin's formula, by forward mode; for exponents above 1 and positive shifts."""
+    """The derivative by the exponent, of Euler and Maclaurin's formula; for exponents above 1 and positive shifts."""
     x, q = one_shape(x, q)
     inside = (x > 1) & (q > 0)
     safe, shift = jnp.where(inside, x, 2.0), jnp.where(inside, q, 1.0)
