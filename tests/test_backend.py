@@ -174,7 +174,7 @@ def test_the_plugin_is_found_where_wheels_put_it(monkeypatch, tmp_path):
 )
 def test_the_users_allocator_settings_win(monkeypatch, name, value):
     monkeypatch.setenv(name, value)
-    assert not allocator._is_untuned_glibc()
+    assert not allocator.is_untuned_glibc()
 
 
 @pytest.fixture
@@ -188,7 +188,7 @@ def nothing_chosen(monkeypatch):
 
 def test_larger_pages_go_with_our_settings(monkeypatch, nothing_chosen):
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
-    assert allocator._is_untuned_glibc()
+    assert allocator.is_untuned_glibc()
 
 
 def test_freed_results_are_not_paged_in_anew(nothing_chosen):
@@ -208,7 +208,7 @@ def test_freed_results_are_not_paged_in_anew(nothing_chosen):
 
 def test_the_allocator_can_be_left_alone(monkeypatch):
     monkeypatch.setenv("XPR_TUNE_ALLOCATOR", "0")
-    assert not allocator._is_untuned_glibc()
+    assert not allocator.is_untuned_glibc()
     allocator.release_memory()
 
 

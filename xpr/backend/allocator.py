@@ -31,7 +31,7 @@ def tune_allocator() -> bool:
     Nothing is done off Linux with glibc, where the user chose an allocator (LD_PRELOAD) or settings of it (MALLOC_*,
     GLIBC_TUNABLES with others of glibc.malloc than hugetlb), or with XPR_TUNE_ALLOCATOR=0.
     """
-    if not _is_untuned_glibc():
+    if not is_untuned_glibc():
         return False
     libc = ctypes.CDLL(None)
     libc.mallopt(_MMAP_THRESHOLD, 1 << 30)
@@ -40,7 +40,7 @@ def tune_allocator() -> bool:
     return True
 
 
-def _is_untuned_glibc() -> bool:
+def is_untuned_glibc() -> bool:
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return False
     if os.environ.get("XPR_TUNE_ALLOCATOR", "1").strip().lower() in ("0", "false", "no", "off"):

@@ -171,9 +171,9 @@ def _least_runs(region: Region) -> int:
     return 1 if region.times is None else region.times
 
 
-def _may_not_terminate(eqn: JaxprEqn) -> bool:
+def may_not_terminate(eqn: JaxprEqn) -> bool:
     """Whether it has a loop whose length depends on values."""
-    return any(region.times is None or any(map(_may_not_terminate, region.jaxpr.eqns)) for region in regions_of(eqn))
+    return any(region.times is None or any(map(may_not_terminate, region.jaxpr.eqns)) for region in regions_of(eqn))
 
 
 def _read_in_memory(eqn: JaxprEqn) -> list[Atom]:
@@ -211,12 +211,12 @@ def _find_repeated(jaxpr: Jaxpr) -> list[_RepeatedSegments]:
             """Whether the last period is complete, or has hardly less work than the others."""
             remainder = (end - start) % period
             missing = jaxpr.eqns[start + remainder : start + period] if remainder else []
-            if any(map(_may_not_terminate, missing)):  # it might loop for ever on the values of another layer
+            if any(map(may_not_terminate, missing)):  # it might loop for ever on the values of another layer
                 return False
             return sum(map(_nanoseconds, missing)) <= thresholds.unused_share * work[-1]
 
         repeats = -(-(end - start) // period) if is_whole(period) else (end - start) // period
-        per_segment = _periods_per_segment(repeats, (work[end] - work[start]) * period / (end - start))
+        per_segment = periods_per_segment(repeats, (work[end] - work[start]) * period / (end - start))
         if per_segment is None:
             continue
         period *= per_segment
@@ -232,7 +232,7 @@ def _find_repeated(jaxpr: Jaxpr) -> list[_RepeatedSegments]:
     return sorted(repeated) if thresholds.shorter * (counts[-1] - saved) <= counts[-1] else []
 
 
-def _periods_per_segment(repeats: int, nanoseconds: float) -> int | None:
+def periods_per_segment(repeats: int, nanoseconds: float) -> int | None:
     """How many periods are a segment; None where segments would be too short, or too few.
 
     Few long segments lose less time between them, and a remainder of periods is compiled, too.
