@@ -116,7 +116,7 @@ def _in_prime_factors(mesh: Mesh) -> Mesh:
     return Mesh(mesh.devices.reshape(sizes), names)
 
 
-NamedSharding._to_xla_hlo_sharding = hlo_sharding  # type: ignore[method-assign]
+NamedSharding._to_xla_hlo_sharding = hlo_sharding  # type: ignore[assignment, method-assign]
 
 
 def as_type_says(sharding: NamedSharding, aval: ShapedArray) -> NamedSharding:
