@@ -25,7 +25,6 @@ from xpr.core.jaxpr import (
     subjaxprs,
     with_subjaxprs,
 )
-from xpr.core.regions import plainly_called_jaxpr
 from xpr.passes.dce import has_effect, without_unused_constants
 from xpr.transforms.batch import named_axes, names_in
 
@@ -104,21 +103,21 @@ class _Folding:
             invars = [self.read(v) for v in eqn.invars]
             eqn = JaxprEqn(invars, eqn.outvars, eqn.primitive, eqn.params, eqn.source)
         if eqn.primitive.call:
-            jaxpr = None if self.called is None else plainly_called_jaxpr(eqn)
-            if self.called is not None and jaxpr is not None:
-                eqn = self.call(eqn, jaxpr, self.called)
+            if self.called is not None and eqn.params.keys() == {"call_jaxpr", "name"}:  # none counts operands
+                eqn = self.call(eqn, self.called)
             else:
                 eqn = with_subjaxprs(eqn, _folded)
         self.eqns.append(eqn)
 
-    def call(self, eqn: JaxprEqn, jaxpr: Jaxpr, called: dict[int, ClosedJaxpr]) -> JaxprEqn:
+    def call(self, eqn: JaxprEqn, called: dict[int, ClosedJaxpr]) -> JaxprEqn:
         """The call of a folded function, whose constants lead the operands."""
+        jaxpr = eqn.params["call_jaxpr"]
         if id(jaxpr) not in called:
             called[id(jaxpr)] = _Folding(jaxpr, (), self.largest, called).result()
         closed = called[id(jaxpr)]
         leading = [self.constant(v, x) for v, x in zip(closed.jaxpr.constvars, closed.consts)]
-        eqn = with_subjaxprs(eqn, lambda _: constvars_to_invars(closed))
-        return eqn.replace(invars=[*leading, *eqn.invars])
+        params = {**eqn.params, "call_jaxpr": constvars_to_invars(closed)}
+        return JaxprEqn([*leading, *eqn.invars], eqn.outvars, eqn.primitive, params, eqn.source)
 
     def constant(self, var: Var, value: Any) -> Var:
         """The variable of a constant of this jaxpr, one for all calls that take it."""
