@@ -157,11 +157,11 @@ def _for_perfetto(folder: Path) -> Path:
     return target
 
 
-def _serve_once(file: Path, port: int = 9001) -> None:
-    """Prints a link to Perfetto, which reads the file from this machine, and waits until it has done so.
+_PERFETTO_PORT = 9001  # from which Perfetto's page may read
 
-    The port is the one that Perfetto's page may read from.
-    """
+
+def _serve_once(file: Path) -> None:
+    """Prints a link to Perfetto, which reads the file from this machine, and waits until it has done so."""
     from http.server import BaseHTTPRequestHandler, HTTPServer  # 15 ms, for links alone
 
     was_read: list[bool] = []
@@ -179,8 +179,8 @@ def _serve_once(file: Path, port: int = 9001) -> None:
         def log_message(self, *args: Any) -> None:
             """Nothing."""
 
-    with HTTPServer(("127.0.0.1", port), Handler) as server:
-        print(f"The trace is shown at https://ui.perfetto.dev/#!/?url=http://127.0.0.1:{port}/{file.name}")
+    with HTTPServer(("127.0.0.1", _PERFETTO_PORT), Handler) as server:
+        print(f"The trace is shown at https://ui.perfetto.dev/#!/?url=http://127.0.0.1:{_PERFETTO_PORT}/{file.name}")
         while not was_read:
             server.handle_request()
 
