@@ -126,7 +126,7 @@ _FOR_TRACING = (
 )  # fmt: skip
 _values_for_tracing: Callable[[Any], tuple[Any, ...]] = attrgetter(*_FOR_TRACING)
 
-_updates = 0  # of the whole process
+_updates = 0  # how often settings of the whole process were changed
 _trace_keys: dict[tuple[Any, ...], Any] = {}
 settings = Settings()
 

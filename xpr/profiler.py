@@ -119,7 +119,7 @@ def start_trace(
     """
     if _running:
         raise RuntimeError(f"profiler.start_trace: a trace to {_running[0].folder} is being recorded; end it first.")
-    client_of()  # what is made while a session runs is not recorded
+    client_of()  # a client that is made while a session runs is not recorded
     session = runtime.profiler.ProfilerSession(ProfileOptions() if profiler_options is None else profiler_options)
     for_perfetto = bool(create_perfetto_trace or create_perfetto_link)
     _running.append(_Recording(session, str(log_dir), for_perfetto, bool(create_perfetto_link)))

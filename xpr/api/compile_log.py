@@ -58,7 +58,7 @@ def _level() -> int:
     return _DEBUG if "logging" in sys.modules and logger().isEnabledFor(_DEBUG) else 0
 
 
-_DEBUG, _WARNING = 10, 30  # of the module `logging`
+_DEBUG, _WARNING = 10, 30  # the levels `logging.DEBUG` and `logging.WARNING`
 
 
 def log_compile(name: str, avals: Iterable[ShapedArray]) -> None:

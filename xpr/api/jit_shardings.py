@@ -29,7 +29,7 @@ from xpr.primitives.device_put import in_memory
 from xpr.transforms.calls import Call
 from xpr.transforms.flat import FlatFunction, argument_names
 
-Requested = list[NamedSharding | None]  # of each leaf, None where it is left open
+Requested = list[NamedSharding | None]  # for each leaf its sharding, or None where the compiler chooses
 
 
 # -- What `jit` is asked for

@@ -110,7 +110,7 @@ class Array(metaclass=_OfArrays):
             target, host = self._device or devices.default_device(), np.asarray(self.host)
             if isinstance(target, NamedSharding):
                 value = put_shards(host, self.aval, target)
-            else:  # what can't be written to, as a view of another array's buffer, is shared
+            else:  # memory that can't be written to, such as a view of another array's buffer, is shared
                 value = buffers.put(host, self.aval, target, copy=host.flags.writeable)
             self._buffer = value
         return value

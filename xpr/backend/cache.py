@@ -131,7 +131,7 @@ def _load(path: Path, device: Any, options: Any, stubs: Sequence[Any]) -> Any:
     _mark_as_used(path)
     try:
         return device.client.deserialize_executable(blob, runtime._jax.DeviceList((device,)), options, list(stubs))
-    except RuntimeError:  # of another compiler with the same version
+    except RuntimeError:  # the file is from another compiler with the same version
         return None
 
 

@@ -78,7 +78,7 @@ class ProcessGroup:
         self._leaving = False
         self._gloo: set[Address] = set()
         self._service: Any = None
-        self._cpu_arguments: dict[str, Any] = {}  # those with which a CPU client is made
+        self._cpu_arguments: dict[str, Any] = {}  # the arguments with which a CPU client is made
         self.links = Links(index, count, coordinator, bind, timeout, heartbeat, lambda: self._serve(bind))
         self.links.watch(self)
         self._connect(coordinator)

@@ -89,7 +89,7 @@ class Builder:
         self.lines: list[str] = []
         self.located = 0  # how many lines have the location of an equation
         self._sizes: dict[Any, Value] = {}  # dimensions that were computed here
-        self._written: dict[str, Value] = {}  # what `op` wrote here, by its text
+        self._written: dict[str, Value] = {}  # the values that `op` wrote here, by the text of the operation
 
     @property
     def platform(self) -> str:

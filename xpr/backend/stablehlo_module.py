@@ -18,7 +18,7 @@ from xpr.core.avals import ShapedArray
 
 POLYMORPHIC = "jax.uses_shape_polymorphism = true"  # an attribute of modules
 _DEEP = 8  # products
-_FEW_ELEMENTS = 1 << 16  # of all results together: what computes fewer runs for microseconds
+_FEW_ELEMENTS = 1 << 16  # of all results together; a program that computes fewer runs for microseconds
 
 
 class Codegen(NamedTuple):
@@ -60,7 +60,7 @@ class Module(ProgramDevices):
         self.located = False  # whether operations are written with the user's lines
         self.exported = False  # whether other installations are to read it
         self.inspections: list[Inspection] = []  # callbacks that receive shardings of values
-        self.kept: list[Any] = []  # what the compiler calls while it partitions the program
+        self.kept: list[Any] = []  # the functions that the compiler calls while it partitions the program
         self.constants: dict[str, Any] = {}  # their values, by their names
         self.inlined_meshes: list[str] = []  # definitions of the meshes that functions of exported programs name
         self._names: dict[str, int] = {}

@@ -26,7 +26,7 @@ class Epoch(NamedTuple):
     loss: float
     train_accuracy: float
     test_accuracy: float
-    norms: np.ndarray  # of the gradients of the first SAMPLE training images, each by itself
+    norms: np.ndarray  # of the gradient of each of the first SAMPLE training images
 
 
 def train(training: Digits, held_out: Digits, epochs: int, seed: int) -> Iterator[Epoch]:

@@ -184,7 +184,7 @@ def _bitcast_reference(values: Sequence[Any], *, new_dtype: np.dtype) -> list[An
     if old == new or min(old, new) >= 8:
         return [np.frombuffer(x.tobytes(), new_dtype).reshape(shape)]
     bits = np.unpackbits(x.view(np.uint8).reshape(-1, x.dtype.itemsize), axis=1, bitorder="little")
-    bits = bits[:, :old].reshape(-1, new)  # of fewer than 8 bits NumPy fills a byte
+    bits = bits[:, :old].reshape(-1, new)  # NumPy stores numbers of fewer than 8 bits in a byte each
     return [np.packbits(bits, axis=1, bitorder="little").view(new_dtype).reshape(shape)]
 
 

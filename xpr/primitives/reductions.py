@@ -120,7 +120,7 @@ def reduction(
     return primitive
 
 
-_NATIVE = frozenset({dtypes.bool_, *map(np.dtype, "bhilBHILfd")})  # what processors, and so NumPy, compute with
+_NATIVE = frozenset({dtypes.bool_, *map(np.dtype, "bhilBHILfd")})  # with which processors, and so NumPy, compute
 
 
 def _reduces_long_runs(avals: Sequence[ShapedArray], *, axes: tuple[int, ...]) -> bool:

@@ -49,7 +49,7 @@ class Partitioning:
     partition: Callable[..., Any]
     sharding_rule: Any
     static: tuple[Any, ...]
-    call_tree: Any  # of arguments by position, and of none by name
+    call_tree: Any  # the structure of `(args, {})`
     out_tree: Any
 
     @property

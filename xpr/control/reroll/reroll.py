@@ -213,7 +213,7 @@ def _starts(whole: Equations, repetition: Repetition, least: int) -> list[int]:
     begin, eqns = max(middle - 2 * period, repetition.start), whole.eqns
     readers = range(begin, min(middle + 3 * period, repetition.end))
     last = {v: index for index in readers for v in eqns[index].invars}
-    changes = [0] * (period + 1)  # of the number of values that pass a boundary, by position in the middle group
+    changes = [0] * (period + 1)  # in the number of values that pass a boundary, by position in the middle group
     for index in range(begin, middle + period):
         first = max(index + 1 - middle, 0)
         for v in eqns[index].outvars:

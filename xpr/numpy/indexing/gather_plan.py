@@ -26,7 +26,7 @@ class GatherPlan(NamedTuple):
     numbers: GatherDimensionNumbers
     sizes: Shape
     indices: Any
-    shape: Shape  # of the result as the gather gives it
+    shape: Shape  # of the gather's result
     flipped: list[int]  # axes of that which run backwards
     result: Shape  # the shape with new axes
     inside: bool  # all indices are known to be in bounds

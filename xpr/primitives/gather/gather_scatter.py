@@ -118,7 +118,7 @@ def _gather_transpose(
     return [scatter_add_p.bind(nothing, indices, cts[0], dimension_numbers=numbers, **params), None]
 
 
-_SHORT_ROW = 1024  # of longer ones a scatter is the faster, which in a loop writes where the cotangents accumulate
+_SHORT_ROW = 1024  # for longer ones a scatter is faster, which in a loop adds to the accumulated cotangents in place
 
 
 def _takes_one(
