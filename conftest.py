@@ -58,11 +58,11 @@ def pytest_collection_finish() -> None:
 
 def pytest_runtest_setup(item) -> None:
     import xpr
-    from xpr.backend import compiler
+    from xpr.backend import compile_options
 
     wanted = QUICK if _is_quickly_compiled(item) else {}
-    if compiler.process_options != wanted:
-        compiler.process_options = wanted
+    if compile_options.process_options != wanted:
+        compile_options.process_options = wanted
         xpr.clear_caches()  # programs that were compiled in the other way
         if jax := sys.modules.get("jax"):
             jax.config.update("jax_disable_most_optimizations", wanted is QUICK)

@@ -13,7 +13,7 @@ import numpy as np
 
 import xpr
 from xpr import core
-from xpr.backend.stablehlo import Module
+from xpr.backend.stablehlo_module import Module
 
 # -- Comparing. Results are trees of arrays.
 

@@ -17,10 +17,11 @@ import xpr
 import xpr.numpy as jnp
 from tests.helpers import run_python, same
 from xpr import dtypes
-from xpr.backend import allocator, cache, compiler, devices, gpu_plugin, waiting
+from xpr.backend import allocator, buffers, cache, compiler, devices, gpu_plugin, waiting
+from xpr.backend.compile_options import compile_options
 from xpr.backend.mlir_text import tensor_type
 from xpr.backend.runtime import _jax, xc
-from xpr.backend.stablehlo import Codegen
+from xpr.backend.stablehlo_module import Codegen
 from xpr.compile.lower import lower_jaxpr
 from xpr.config import config, settings
 from xpr.core.avals import ShapedArray
@@ -173,7 +174,7 @@ def test_the_plugin_is_found_where_wheels_put_it(monkeypatch, tmp_path):
 )
 def test_the_users_allocator_settings_win(monkeypatch, name, value):
     monkeypatch.setenv(name, value)
-    assert not allocator._is_untuned_glibc()
+    assert not allocator.is_untuned_glibc()
 
 
 @pytest.fixture
@@ -187,7 +188,7 @@ def nothing_chosen(monkeypatch):
 
 def test_larger_pages_go_with_our_settings(monkeypatch, nothing_chosen):
     monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1")
-    assert allocator._is_untuned_glibc()
+    assert allocator.is_untuned_glibc()
 
 
 def test_freed_results_are_not_paged_in_anew(nothing_chosen):
@@ -207,7 +208,7 @@ def test_freed_results_are_not_paged_in_anew(nothing_chosen):
 
 def test_the_allocator_can_be_left_alone(monkeypatch):
     monkeypatch.setenv("XPR_TUNE_ALLOCATOR", "0")
-    assert not allocator._is_untuned_glibc()
+    assert not allocator.is_untuned_glibc()
     allocator.release_memory()
 
 
@@ -219,7 +220,7 @@ def test_the_allocator_can_be_left_alone(monkeypatch):
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=str)
 def test_put_then_get(dtype, shape, copy, device):
     host, aval = samples(shape, dtype), ShapedArray(shape, dtype)
-    found = compiler.get(compiler.put(host, aval, device, copy), aval)
+    found = buffers.get(buffers.put(host, aval, device, copy), aval)
     same(found, host)
     assert not found.flags.writeable
 
@@ -229,30 +230,30 @@ def test_results_of_programs_are_read(dtype, device):
     aval = ShapedArray((9,), dtype)
     program = compiler.compile(one_operation("multiply", aval), [aval], device, codegen=Codegen(quick=True))
     host = samples((9,), dtype)
-    (result,) = program.run([compiler.put(host, aval, device)])
-    same(compiler.get(result, aval), host)
+    (result,) = program.run([buffers.put(host, aval, device)])
+    same(buffers.get(result, aval), host)
 
 
 def test_put_takes_any_strides(device):
     host = np.arange(12, dtype=np.int32).reshape(3, 4).T[::-1]
     aval = ShapedArray(host.shape, host.dtype)
-    same(compiler.get(compiler.put(host, aval, device), aval), np.ascontiguousarray(host))
+    same(buffers.get(buffers.put(host, aval, device), aval), np.ascontiguousarray(host))
 
 
 @pytest.mark.parametrize("size", [8, 5_000_000])
 def test_put_copies(size, device):
     host, aval = np.zeros(size, np.float32), ShapedArray((size,), "float32")
-    buffer = compiler.put(host, aval, device)
+    buffer = buffers.put(host, aval, device)
     host[:] = 1
-    assert not compiler.get(buffer, aval).any()
+    assert not buffers.get(buffer, aval).any()
 
 
 def test_a_read_array_outlives_its_buffer(device):
     aval = ShapedArray((1000,), "float32")
-    buffer = compiler.put(np.arange(1000, dtype=np.float32), aval, device)
-    found = compiler.get(buffer, aval)
-    compiler.delete(buffer)
-    others = [compiler.put(np.zeros(1000, np.float32), aval, device) for _ in range(20)]
+    buffer = buffers.put(np.arange(1000, dtype=np.float32), aval, device)
+    found = buffers.get(buffer, aval)
+    buffers.delete(buffer)
+    others = [buffers.put(np.zeros(1000, np.float32), aval, device) for _ in range(20)]
     same(found, np.arange(1000, dtype=np.float32))
     assert len(others) == 20
 
@@ -260,31 +261,31 @@ def test_a_read_array_outlives_its_buffer(device):
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, ml_dtypes.int4], ids=str)
 def test_a_deleted_buffer_is_named_so(dtype, device):
     aval = ShapedArray((8,), dtype)
-    buffer = compiler.put(np.ones(8, dtype), aval, device)
-    assert not compiler.is_deleted(buffer)
-    compiler.delete(buffer)
-    assert compiler.is_deleted(buffer)
-    for use in (lambda: compiler.get(buffer, aval), lambda: compiler.block([buffer])):
+    buffer = buffers.put(np.ones(8, dtype), aval, device)
+    assert not buffers.is_deleted(buffer)
+    buffers.delete(buffer)
+    assert buffers.is_deleted(buffer)
+    for use in (lambda: buffers.get(buffer, aval), lambda: buffers.block([buffer])):
         with pytest.raises(DeletedArrayError, match="deleted or donated"):
             use()
 
 
 def test_block_says_which_is_deleted(device):
-    buffers = [compiler.put(np.ones(8, np.float32), F32_8, device) for _ in range(3)]
-    compiler.block(buffers)
-    compiler.delete(buffers[1])
+    several = [buffers.put(np.ones(8, np.float32), F32_8, device) for _ in range(3)]
+    buffers.block(several)
+    buffers.delete(several[1])
     with pytest.raises(DeletedArrayError, match="Of 3 arrays, number 1 has"):
-        compiler.block(buffers)
+        buffers.block(several)
 
 
 def test_to_device(device, two_devices):
     host = np.arange(8, dtype=np.float32)
-    buffer = compiler.put(host, F32_8, two_devices[0])
-    assert compiler.to_device(buffer, F32_8, two_devices[0]) is buffer
+    buffer = buffers.put(host, F32_8, two_devices[0])
+    assert buffers.to_device(buffer, F32_8, two_devices[0]) is buffer
     for target in (two_devices[1], device):  # of the same client, and of another
-        moved = compiler.to_device(buffer, F32_8, target)
-        assert compiler.device_of(moved) is target
-        same(compiler.get(moved, F32_8), host)
+        moved = buffers.to_device(buffer, F32_8, target)
+        assert buffers.device_of(moved) is target
+        same(buffers.get(moved, F32_8), host)
 
 
 # -- DLPack
@@ -297,47 +298,47 @@ class Lent:
         self.buffer = buffer
 
     def __dlpack__(self, **_):
-        return compiler.to_dlpack(self.buffer)
+        return buffers.to_dlpack(self.buffer)
 
     def __dlpack_device__(self):
-        return compiler.dlpack_device(self.buffer)
+        return buffers.dlpack_device(self.buffer)
 
 
 def test_dlpack_out_shares_memory(device):
     host = np.arange(8, dtype=np.float32)
-    buffer = compiler.put(host, F32_8, device)
+    buffer = buffers.put(host, F32_8, device)
     seen = np.from_dlpack(Lent(buffer))
     same(seen, host)
-    assert np.shares_memory(seen, compiler.get(buffer, F32_8))
+    assert np.shares_memory(seen, buffers.get(buffer, F32_8))
 
 
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3), (0, 4)], ids=str)
 def test_dlpack_in(shape, device):
     host = samples(shape, np.float64)
     for tensor in (host, host.__dlpack__()):
-        buffer, aval = compiler.from_dlpack(tensor, device)
+        buffer, aval = buffers.from_dlpack(tensor, device)
         assert aval is ShapedArray(shape, "float64")
-        same(compiler.get(buffer, aval), host)
+        same(buffers.get(buffer, aval), host)
 
 
 def test_dlpack_in_feeds_a_program(device):
-    buffer, aval = compiler.from_dlpack(np.ones(8, np.float32), device)
+    buffer, aval = buffers.from_dlpack(np.ones(8, np.float32), device)
     (result,) = compiler.compile(TWICE, [aval], device).run([buffer])
-    same(compiler.get(result, aval), np.full(8, 2, np.float32))
+    same(buffers.get(result, aval), np.full(8, 2, np.float32))
 
 
 def test_dlpack_can_copy_and_move(device, two_devices):
     host = np.zeros(64, np.float32)
-    buffer, aval = compiler.from_dlpack(host, device, copy=True)
-    moved, _ = compiler.from_dlpack(Lent(buffer), two_devices[1])
+    buffer, aval = buffers.from_dlpack(host, device, copy=True)
+    moved, _ = buffers.from_dlpack(Lent(buffer), two_devices[1])
     host[:] = 1
-    assert not compiler.get(buffer, aval).any() and not compiler.get(moved, aval).any()
-    assert compiler.device_of(moved) is two_devices[1]
+    assert not buffers.get(buffer, aval).any() and not buffers.get(moved, aval).any()
+    assert buffers.device_of(moved) is two_devices[1]
 
 
 def test_dlpack_in_of_something_else(device):
     with pytest.raises(TypeError, match="__dlpack__ and __dlpack_device__, and got list"):
-        compiler.from_dlpack([1, 2], device)
+        buffers.from_dlpack([1, 2], device)
 
 
 # -- Programs
@@ -345,16 +346,16 @@ def test_dlpack_in_of_something_else(device):
 
 def test_compile_and_run(device):
     program = compiler.compile(TWICE, [F32_8], device, name="twice")
-    (result,) = program.run([compiler.put(np.arange(8, dtype=np.float32), F32_8, device)])
-    same(compiler.get(result, F32_8), 2 * np.arange(8, dtype=np.float32))
+    (result,) = program.run([buffers.put(np.arange(8, dtype=np.float32), F32_8, device)])
+    same(buffers.get(result, F32_8), 2 * np.arange(8, dtype=np.float32))
     assert result.aval is F32_8 and repr(program) == "<Executable twice on cpu:0>"
 
 
 def test_a_program_runs_on_the_device_it_was_compiled_for(two_devices):
     for target in two_devices:
         program = compiler.compile(TWICE, [F32_8], target, codegen=Codegen(quick=True))
-        (result,) = program.run([compiler.put(np.ones(8, np.float32), F32_8, target)])
-        assert compiler.device_of(result) is target
+        (result,) = program.run([buffers.put(np.ones(8, np.float32), F32_8, target)])
+        assert buffers.device_of(result) is target
 
 
 def test_analyses(device):
@@ -375,18 +376,18 @@ def donating(text):
 def test_donation(device):
     program = compiler.compile(donating(TWICE), [F32_8], device, name="twice")
     assert program.memory_analysis().alias_size_in_bytes == 32
-    buffer = compiler.put(np.ones(8, np.float32), F32_8, device)
+    buffer = buffers.put(np.ones(8, np.float32), F32_8, device)
     (result,) = program.run([buffer])
-    assert compiler.is_deleted(buffer)
-    same(compiler.get(result, F32_8), np.full(8, 2, np.float32))
+    assert buffers.is_deleted(buffer)
+    same(buffers.get(result, F32_8), np.full(8, 2, np.float32))
     with pytest.raises(DeletedArrayError, match="donated to a jitted call"):
         program.run([buffer])
 
 
 def test_donation_spares_what_is_being_read(device):
     program = compiler.compile(donating(TWICE), [F32_8], device)
-    buffer = compiler.put(np.ones(8, np.float32), F32_8, device)
-    seen = compiler.get(buffer, F32_8)
+    buffer = buffers.put(np.ones(8, np.float32), F32_8, device)
+    seen = buffers.get(buffer, F32_8)
     program.run([buffer])
     same(seen, np.ones(8, np.float32))
 
@@ -401,20 +402,20 @@ def test_errors_of_a_run_name_the_program(device):
     program = compiler.compile(text, [huge], device, name="huge")
     scalar = ShapedArray((), "float32")
     with pytest.raises(RuntimeError, match="Out of memory") as caught:
-        compiler.block(program.run([compiler.put(np.ones((), np.float32), scalar, device)]))
+        buffers.block(program.run([buffers.put(np.ones((), np.float32), scalar, device)]))
     assert any("huge" in note for note in getattr(caught.value, "__notes__", ["huge"]))
 
 
 def test_errors_in_the_background_come_up_where_results_are_read(device):
     class Failed:
-        shape, dtype, weak_type, sharding = (8,), np.dtype("float32"), False, compiler.sharding_of(device)
+        shape, dtype, weak_type, sharding = (8,), np.dtype("float32"), False, buffers.sharding_of(device)
 
     failed = _jax._make_error_array(device.client, Failed, "the background failed")
     (dependent,) = compiler.compile(TWICE, [F32_8], device).run([failed])
     for use in (
-        lambda: compiler.get(failed, F32_8),
-        lambda: compiler.block([failed]),
-        lambda: compiler.get(dependent, F32_8),
+        lambda: buffers.get(failed, F32_8),
+        lambda: buffers.block([failed]),
+        lambda: buffers.get(dependent, F32_8),
     ):
         with pytest.raises(RuntimeError, match="the background failed"):
             use()
@@ -428,10 +429,10 @@ def test_long_programs_run_in_the_background(device):
         f"%0 = stablehlo.dot %arg0, %arg0 : ({t}, {t}) -> {t}\nreturn %0 : {t} }} }}"
     )
     program = compiler.compile(text, [aval], device)
-    buffer = compiler.put(np.ones(aval.shape, np.float32), aval, device)
+    buffer = buffers.put(np.ones(aval.shape, np.float32), aval, device)
     (result,) = program.run(program.run([buffer]))
-    compiler.block([result])
-    assert result.is_ready() and compiler.get(result, aval)[0, 0] == 1e9
+    buffers.block([result])
+    assert result.is_ready() and buffers.get(result, aval)[0, 0] == 1e9
 
 
 def test_text_that_does_not_parse(device):
@@ -452,19 +453,16 @@ def flags_of(options):
 
 
 def test_small_loops_are_larger_by_default(device):
-    _, default = flags_of(compiler._compile_options(device, None))
+    _, default = flags_of(compile_options(device, None))
     assert b"xla_cpu_small_while_loop_byte_threshold\x12\x0565536" in default
-    _, chosen = flags_of(compiler._compile_options(device, {"xla_cpu_small_while_loop_byte_threshold": 7}))
+    _, chosen = flags_of(compile_options(device, {"xla_cpu_small_while_loop_byte_threshold": 7}))
     assert b"xla_cpu_small_while_loop_byte_threshold\x12\x017" in chosen and b"65536" not in chosen
 
 
 def test_loops_are_unrolled_where_that_is_faster(device):
     option = b"xla_cpu_disable_loop_unrolling"
-    assert option not in flags_of(compiler._compile_options(device, None))[1]
-    assert (
-        option + b"\x12\x04true"
-        in flags_of(compiler._compile_options(device, None, codegen=Codegen(unrolled=False)))[1]
-    )
+    assert option not in flags_of(compile_options(device, None))[1]
+    assert option + b"\x12\x04true" in flags_of(compile_options(device, None, codegen=Codegen(unrolled=False)))[1]
 
 
 def test_large_transposes_are_written_in_tiles(device):
@@ -474,8 +472,8 @@ def test_large_transposes_are_written_in_tiles(device):
     assert tiled(jnp.transpose, 512) and not tiled(jnp.transpose, 500)
     assert not tiled(lambda x: jnp.swapaxes(x[None], 0, 1), 512)
     option = b"xla_cpu_disable_tiled_emitter"
-    assert option in flags_of(compiler._compile_options(device, None))[1]
-    assert option not in flags_of(compiler._compile_options(device, None, codegen=Codegen(tiled=True)))[1]
+    assert option in flags_of(compile_options(device, None))[1]
+    assert option not in flags_of(compile_options(device, None, codegen=Codegen(tiled=True)))[1]
 
 
 def test_programs_that_run_for_microseconds_are_compiled_quickly():
@@ -530,10 +528,10 @@ EMITTERS_ARE_A_CHOICE = pytest.mark.skipif(
 @EMITTERS_ARE_A_CHOICE
 def test_quick_options_and_the_users(device):
     emitters = "xla_cpu_use_fusion_emitters"
-    assert flags_of(compiler._compile_options(device, None))[0] == {}
+    assert flags_of(compile_options(device, None))[0] == {}
     quick = Codegen(quick=True)
-    assert flags_of(compiler._compile_options(device, None, codegen=quick))[0] == {emitters: False}
-    assert flags_of(compiler._compile_options(device, {emitters: True}, codegen=quick))[0] == {emitters: True}
+    assert flags_of(compile_options(device, None, codegen=quick))[0] == {emitters: False}
+    assert flags_of(compile_options(device, {emitters: True}, codegen=quick))[0] == {emitters: True}
 
 
 def test_unknown_option(device):
@@ -561,7 +559,7 @@ def test_a_failure_of_the_fusion_emitters_is_tried_without_them(device):
     class Device:
         platform, client = "cpu", Client()
 
-    options = compiler._compile_options(device, {"xla_backend_optimization_level": 2})
+    options = compile_options(device, {"xla_backend_optimization_level": 2})
     assert compiler.compile_text(TWICE, Device, options) is not None
     first = {"xla_backend_optimization_level": 2}
     assert seen == [first, {**first, "xla_cpu_use_fusion_emitters": False}]
@@ -588,8 +586,8 @@ def compiled(monkeypatch):
 def twice(device, text=TWICE, **options):
     compiler.forget_recent()  # the program in memory, so that the one on disk is looked for
     program = compiler.compile(text, [F32_8], device, **options)
-    (result,) = program.run([compiler.put(np.ones(8, np.float32), F32_8, device)])
-    same(compiler.get(result, F32_8), np.full(8, 2, np.float32))
+    (result,) = program.run([buffers.put(np.ones(8, np.float32), F32_8, device)])
+    same(buffers.get(result, F32_8), np.full(8, 2, np.float32))
 
 
 def test_a_function_that_is_defined_anew_is_not_compiled_anew(compiled):
@@ -634,7 +632,7 @@ def test_a_file_that_xla_refuses_is_replaced(folder, compiled, device):
 
 
 def test_the_key_knows_the_device(two_devices):
-    options = [compiler._compile_options(target, None) for target in two_devices]
+    options = [compile_options(target, None) for target in two_devices]
     keys = [cache.key_of(TWICE, target, option) for target, option in zip(two_devices, options, strict=True)]
     assert keys[0] != keys[1]
 
@@ -704,7 +702,7 @@ EVERYTHING = """
     import sys
     import ml_dtypes, numpy as np
     import xpr
-    from xpr.backend import compiler, devices
+    from xpr.backend import buffers, compiler, devices
     from xpr.core.avals import ShapedArray
 
     def everything():
@@ -714,16 +712,16 @@ EVERYTHING = """
         device = devices.default_device()
         for dtype in (np.float32, ml_dtypes.bfloat16, ml_dtypes.int4, np.bool_):
             aval = ShapedArray((8,), dtype)
-            assert (compiler.get(compiler.put(np.ones(8, dtype), aval, device), aval) == 1).all()
+            assert (buffers.get(buffers.put(np.ones(8, dtype), aval, device), aval) == 1).all()
         aval = ShapedArray((8,), "float32")
         t = "tensor<8xf32>"
         body = f"%0 = stablehlo.add %arg0, %arg0 : {t} return %0 : {t}"
         text = f"func.func public @main(%arg0: {t}) -> ({t}) {{ {body} }}"
         program = compiler.compile(text, [aval], device)
-        buffer, aval = compiler.from_dlpack(np.ones(8, np.float32), device)
-        assert (compiler.get(program.run([buffer])[0], aval) == 2).all()
+        buffer, aval = buffers.from_dlpack(np.ones(8, np.float32), device)
+        assert (buffers.get(program.run([buffer])[0], aval) == 2).all()
         program.as_text(), program.cost_analysis(), program.memory_analysis()
-        compiler.to_dlpack(compiler.put(np.ones(8, np.float32), aval, device))
+        buffers.to_dlpack(buffers.put(np.ones(8, np.float32), aval, device))
 """
 
 
@@ -761,8 +759,8 @@ def test_threads_share_a_program(device):
 
     def work(number):
         for _ in range(50):
-            buffer = compiler.put(np.full(8, number, np.float32), F32_8, device)
-            found[number] = compiler.get(program.run([buffer])[0], F32_8)[0]
+            buffer = buffers.put(np.full(8, number, np.float32), F32_8, device)
+            found[number] = buffers.get(program.run([buffer])[0], F32_8)[0]
 
     threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -903,7 +901,7 @@ class TestEndOfTheProcess:
         script = """
             import atexit, os, signal, threading
             signal.signal(signal.SIGINT, signal.default_int_handler)
-            atexit.register(lambda: print([worker.is_alive() for worker in waiting._interrupted], len(ended)))
+            atexit.register(lambda: print([worker.is_alive() for worker in waiting.interrupted], len(ended)))
             import xpr
             from xpr import lax
             from xpr.backend import waiting
@@ -921,17 +919,17 @@ class TestEndOfTheProcess:
     def test_it_waits_for_programs_whose_calls_are_known(self, monkeypatch):
         product, x = xpr.jit(lambda x: x @ x), jnp.ones((64, 64))
         product(x)
-        waiting._in_background.clear()
+        waiting.tokens.clear()
         product(x)
-        assert len(waiting._in_background) == 1
+        assert len(waiting.tokens) == 1
 
     def test_more_programs_than_are_kept(self, monkeypatch):
         monkeypatch.setattr(waiting, "most_in_background", 2)
-        most = max(len(waiting._in_background), 3)  # those of other tests
+        most = max(len(waiting.tokens), 3)  # those of other tests
         x = jnp.ones((64, 64))
         for _ in range(5):
             y = xpr.jit(lambda x: x @ x)(x)
-        assert float(y[0, 0]) == 64 and len(waiting._in_background) <= most
+        assert float(y[0, 0]) == 64 and len(waiting.tokens) <= most
 
 
 class TestShortestPath:

@@ -625,8 +625,8 @@ class Program:
         self.compiled = xpr.jit(f, **options).lower(*args).compile()
         self.tried = self.called = 0
         executable = self.executable = self.compiled.executable
-        self.is_tried = executable._without_calls is not None
-        execute, run = executable._execute, executable._compile_for
+        self.is_tried = executable.without_calls is not None
+        execute, run = executable.execute, executable.compile_for
 
         def counted_execute(buffers):
             self.tried += 1
@@ -637,9 +637,9 @@ class Program:
             return run(device)
 
         if self.is_tried:
-            executable._execute = counted_execute
-            executable._without_calls = SimpleNamespace(execute_sharded=counted_execute)
-        executable._compile_for = counted_compile
+            executable.execute = counted_execute
+            executable.without_calls = SimpleNamespace(execute_sharded=counted_execute)
+        executable.compile_for = counted_compile
 
     def __call__(self, *args):
         return self.compiled(*args)
@@ -898,7 +898,7 @@ class TestInBranches:
 
 
 def _has_a_program_without(f):
-    return xpr.jit(f).lower(1.0).compile().executable._without_calls is not None
+    return xpr.jit(f).lower(1.0).compile().executable.without_calls is not None
 
 
 def _only_with_callbacks(compile_text):

@@ -8,7 +8,7 @@ import xpr.numpy as jnp
 from tests.helpers import close
 from tests.ops.table import floats
 from xpr import lax
-from xpr.config import enable_x64
+from xpr.config_contexts import enable_x64
 from xpr.testing import check_grads
 
 X = floats(4, 4, 2, 6)

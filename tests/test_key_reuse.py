@@ -148,7 +148,7 @@ def test_what_is_remembered_lives_no_longer_than_the_array():
     with xpr.debug_key_reuse():
         key = random.key(0)
         random.normal(key)
-        assert key_reuse._states
+        assert key_reuse.states
         del key
         gc.collect()
-        assert not [state for state in key_reuse._states.values() if state[0]() is not None]
+        assert not [state for state in key_reuse.states.values() if state[0]() is not None]

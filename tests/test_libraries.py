@@ -18,12 +18,12 @@ import json, sys
 import xpr.as_jax
 from tests.compiler_options import QUICK
 from tests.libraries.__main__ import EXPECTED, difference, names, results, version
-from xpr.backend import compiler
+from xpr.backend import compile_options
 
 expected = json.loads(EXPECTED.read_text())
 found = {}
 for name in filter(version, names()):
-    compiler.process_options = {} if name in sys.argv[1:] else QUICK
+    compile_options.process_options = {} if name in sys.argv[1:] else QUICK
     try:
         ours = results(name)
         found[name] = difference(ours, expected[name]) if name in expected else 0.0

@@ -8,7 +8,7 @@ import xpr.numpy as jnp
 from tests.helpers import run_python
 from xpr.backend import native
 from xpr.compile import known_calls
-from xpr.config import enable_x64
+from xpr.config_contexts import enable_x64
 
 BUILT = pytest.mark.skipif(not native.available(), reason="the functions in C are not built (hatch_build.py)")
 DTYPES = ["float16", "float32", "float64", "int8", "int32", "int64", "uint8", "uint32", "uint64", "bool", "complex64"]

@@ -9,7 +9,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests import peer, peer_results
-from xpr.config import enable_x64
+from xpr.config_contexts import enable_x64
 
 pytestmark = pytest.mark.quick
 

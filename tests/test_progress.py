@@ -132,7 +132,7 @@ def test_a_bar_that_fails_does_not_end_the_program(where, monkeypatch, caplog):
     def fails(*args):
         raise OSError("no terminal")
 
-    monkeypatch.setattr(*((bar.Log, "show") if where == "show" else (bar, "here")), fails)
+    monkeypatch.setattr(*((bar.LogLines, "show") if where == "show" else (bar, "here")), fails)
     close(xpr.jit(lambda: lax.scan(debug.progress(wave), 0.5, XS))(), lax.scan(wave, 0.5, XS))
     assert "no terminal" in caplog.text
 

@@ -14,7 +14,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.peer import JAX, beside_jax
 from xpr import random
-from xpr.config import enable_x64
+from xpr.config_contexts import enable_x64
 from xpr.primitives.random_bits import threefry2x32
 from xpr.primitives.random_keys import random_bits
 

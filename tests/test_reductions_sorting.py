@@ -12,7 +12,7 @@ from tests.helpers import lowered, same, values_close
 from tests.ops.table import distinct, floats, integers
 from tests.peer import agree
 from xpr import lax
-from xpr.backend import compiler, devices
+from xpr.backend import buffers, compiler, devices
 from xpr.compile.lower import lower_jaxpr
 from xpr.core.avals import aval_of
 from xpr.core.primitive import registered
@@ -40,8 +40,8 @@ def run_lowered(primitive, *operands, platform="cpu", **params):
     avals = [aval_of(x) for x in operands]
     outs, device = primitive.abstract(avals, **params), devices.default_device()
     program = compiler.compile(lowered(primitive, avals, platform, **params), outs, device)
-    results = program.run([compiler.put(np.asarray(x), a, device) for x, a in zip(operands, avals)])
-    return [compiler.get(x, a) for x, a in zip(results, outs)]
+    results = program.run([buffers.put(np.asarray(x), a, device) for x, a in zip(operands, avals)])
+    return [buffers.get(x, a) for x, a in zip(results, outs)]
 
 
 # -- Sorting

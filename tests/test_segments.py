@@ -222,7 +222,7 @@ def test_what_is_split_and_what_is_not(monkeypatch):
     steps, _ = split_of(step, layers, x)
     assert distinct(steps) == 3 and len(steps) == 9
     in_a_step = {(48, 1e6): 12, (48, 5e4): None, (47, 1e6): 9, (8, 3e6): 2, (4, 1e7): 1, (3, 1e9): None, (48, 0): None}
-    assert {case: segments._periods_per_segment(*case) for case in in_a_step} == in_a_step
+    assert {case: segments.periods_per_segment(*case) for case in in_a_step} == in_a_step
     assert split_of(step, layers[:6], x) is None  # too few layers
     assert split_of(step, layers, x[:8]) is None  # steps would take hardly longer than their start
     assert split_of(step, layers, x[:32]) is None  # they would hand on much for what they work
@@ -326,8 +326,8 @@ def test_nothing_that_might_go_on_for_ever_is_done_for_nothing():
         xpr.make_jaxpr(f)(jnp.ones(3)).jaxpr.eqns
         for f in (halved, lambda x: lax.fori_loop(0, 3, xpr.jit(lambda i, x: x * i), x))
     )
-    assert list(map(segments._may_not_terminate, loops)) == [True]
-    assert not any(map(segments._may_not_terminate, ends))
+    assert list(map(segments.may_not_terminate, loops)) == [True]
+    assert not any(map(segments.may_not_terminate, ends))
 
 
 def test_the_memory_of_donated_arguments_is_reused():

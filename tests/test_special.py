@@ -8,7 +8,7 @@ from scipy import special
 
 import xpr
 from xpr import lax
-from xpr.config import enable_x64
+from xpr.config_contexts import enable_x64
 from xpr.errors import UnsupportedRule
 
 pytestmark = pytest.mark.optimized

@@ -5,7 +5,8 @@ import pytest
 
 from tests.ops import laws, table
 from tests.ops.table import Row, Sample, floats
-from xpr.config import enable_x64, settings
+from xpr.config import settings
+from xpr.config_contexts import enable_x64
 from xpr.core.avals import Zero, aval_of
 from xpr.core.primitive import SLOTS, Primitive
 from xpr.primitives.elementwise import (

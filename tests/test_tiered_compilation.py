@@ -11,7 +11,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from xpr import lax
-from xpr.backend import compiler, devices, tiers
+from xpr.backend import buffers, compiler, devices, tiers
 from xpr.backend.tiers import TieredProgram
 from xpr.compile.lower import lower_jaxpr
 from xpr.compile.tiering import is_tiered
@@ -51,7 +51,7 @@ def test_a_program_is_replaced_when_it_has_run_for_some_time(tiered):
 
     def run():
         np.testing.assert_allclose(
-            compiler.get(executable.run([buffer])[0], executable.out_avals[0]), 2 * np.sin(X), rtol=1e-6
+            buffers.get(executable.run([buffer])[0], executable.out_avals[0]), 2 * np.sin(X), rtol=1e-6
         )
         return not program.is_quick
 

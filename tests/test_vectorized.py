@@ -9,7 +9,7 @@ from tests.accuracy import ROWS, worst_error
 from xpr import lax
 from xpr.compile.lower import lower_jaxpr
 from xpr.compile.platforms import lower_for_platforms
-from xpr.config import enable_x64
+from xpr.config_contexts import enable_x64
 
 MANY = 4096
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.0, -3.0, 0.5, -0.5, 1e30, -1e30, 88.0, -88.0]

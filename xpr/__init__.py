@@ -20,6 +20,7 @@ from xpr.backend.array import *
 from xpr.backend.devices import *
 from xpr.compile.bottom_traces import *
 from xpr.config import *
+from xpr.config_contexts import *
 from xpr.control.custom.custom_jvp import *
 from xpr.control.custom.custom_vjp import *
 from xpr.core.avals import *

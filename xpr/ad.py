@@ -1,3 +1,3 @@
-"""What the function that `vjp` returns is to do with cotangents: `f_vjp.with_refs`."""
+"""What the function of cotangents that `vjp` returns does with them: `f_vjp.with_refs`."""
 
 from xpr.api.cotangent_refs import *

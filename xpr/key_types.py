@@ -61,7 +61,7 @@ class PRNGImpl:
         return self
 
 
-implementations: dict[str, PRNGImpl] = {}  # those that have a name of their own, by it
+implementations: dict[str, PRNGImpl] = {}  # by name, those that have one of their own
 
 
 def register_implementation(impl: PRNGImpl) -> PRNGImpl:

@@ -119,7 +119,7 @@ def start_trace(
     """
     if _running:
         raise RuntimeError(f"profiler.start_trace: a trace to {_running[0].folder} is being recorded; end it first.")
-    client_of()  # what is made while a session runs is not recorded
+    client_of()  # a client that is made while a session runs is not recorded
     session = runtime.profiler.ProfilerSession(ProfileOptions() if profiler_options is None else profiler_options)
     for_perfetto = bool(create_perfetto_trace or create_perfetto_link)
     _running.append(_Recording(session, str(log_dir), for_perfetto, bool(create_perfetto_link)))
@@ -157,11 +157,11 @@ def _for_perfetto(folder: Path) -> Path:
     return target
 
 
-def _serve_once(file: Path, port: int = 9001) -> None:
-    """Prints a link to Perfetto, which reads the file from this machine, and waits until it has done so.
+_PERFETTO_PORT = 9001  # from which Perfetto's page may read
 
-    The port is the one that Perfetto's page may read from.
-    """
+
+def _serve_once(file: Path) -> None:
+    """Prints a link to Perfetto, which reads the file from this machine, and waits until it has done so."""
     from http.server import BaseHTTPRequestHandler, HTTPServer  # 15 ms, for links alone
 
     was_read: list[bool] = []
@@ -179,8 +179,8 @@ def _serve_once(file: Path, port: int = 9001) -> None:
         def log_message(self, *args: Any) -> None:
             """Nothing."""
 
-    with HTTPServer(("127.0.0.1", port), Handler) as server:
-        print(f"The trace is shown at https://ui.perfetto.dev/#!/?url=http://127.0.0.1:{port}/{file.name}")
+    with HTTPServer(("127.0.0.1", _PERFETTO_PORT), Handler) as server:
+        print(f"The trace is shown at https://ui.perfetto.dev/#!/?url=http://127.0.0.1:{_PERFETTO_PORT}/{file.name}")
         while not was_read:
             server.handle_request()
 
@@ -265,7 +265,7 @@ def stop_server() -> None:
 
 
 def register_subprocess(pid: int, port: int) -> Callable[[], None]:
-    """Has traces of this process record another one, too, by its server.
+    """Registers another process, which traces of this one record, too, by its server.
 
     Args:
       pid: the number of the other process.

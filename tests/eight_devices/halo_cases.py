@@ -7,7 +7,7 @@ import xpr.numpy as jnp
 from tests.eight_devices import close
 from tests.ops.table import floats
 from xpr import lax
-from xpr.config import enable_x64
+from xpr.config_contexts import enable_x64
 from xpr.jaxpr import cost
 from xpr.sharding import AxisType, Mesh, NamedSharding
 from xpr.sharding import PartitionSpec as P

@@ -9,7 +9,7 @@ import xpr
 from tests.ops import table
 from tests.ops.case import Case
 from tests.ops.value_laws import needs_x64
-from xpr.config import enable_x64
+from xpr.config_contexts import enable_x64
 from xpr.sharding import NamedSharding
 from xpr.sharding import PartitionSpec as P
 

@@ -14,7 +14,7 @@ from xpr import dtypes
 from xpr.api.grad import jvp, vjp
 from xpr.api.jit import jit
 from xpr.api.vmap import vmap
-from xpr.config import enable_x64
+from xpr.config_contexts import enable_x64
 from xpr.core.avals import aval_of
 
 MOST_MAPPINGS = 24

@@ -14,7 +14,7 @@ from tests.ops.case import SHARP, Case, all_close, inner, random_like, run, same
 from xpr import core, dtypes
 from xpr.api.grad import jvp, linear_transpose, vjp
 from xpr.api.staging import trace_function
-from xpr.config import enable_x64
+from xpr.config_contexts import enable_x64
 from xpr.core.avals import Zero, aval_of
 from xpr.errors import UnsupportedRule
 from xpr.primitives.shapes import instantiate

@@ -14,7 +14,7 @@ from xpr.api.grad import jvp, vjp
 from xpr.api.jit import jit
 from xpr.api.staging import trace_function
 from xpr.backend.array import Array
-from xpr.config import enable_x64
+from xpr.config_contexts import enable_x64
 from xpr.core.avals import aval_of
 from xpr.core.primitive import cache_key
 from xpr.primitives.sharding_rules import ElementwiseSharding

@@ -248,7 +248,7 @@ MODULES: dict[str, list[Any]] = {
     "jax._src.api_util": ["xpr.api_util"],
     "jax._src.checkify": ["xpr.checkify"],
     "jax._src.compiler": [compiler],
-    "jax._src.config": [config, "xpr.config"],
+    "jax._src.config": [config, "xpr.config", "xpr.config_contexts"],
     "jax._src.core": [core, "xpr.extend.core", "xpr.core"],
     "jax._src.dispatch": [dispatch],
     "jax._src.dtypes": [dtypes, "xpr.dtypes"],

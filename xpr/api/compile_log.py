@@ -1,6 +1,7 @@
-"""Logging of how long tracing and compiling take, and of why a function is traced again (explain_cache_misses), naming
-arguments and lines. Both are messages of the logger "xpr", and warnings; how long things take is also told at the level
-DEBUG, where log_compiles is off.
+"""Logs how long tracing and compiling take (log_compiles), and why a function is traced again (explain_cache_misses).
+
+Both are messages of the logger "xpr" at the level WARNING. While log_compiles is off, times are logged at the level
+DEBUG.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def _level() -> int:
     return _DEBUG if "logging" in sys.modules and logger().isEnabledFor(_DEBUG) else 0
 
 
-_DEBUG, _WARNING = 10, 30  # of the module `logging`
+_DEBUG, _WARNING = 10, 30  # the levels `logging.DEBUG` and `logging.WARNING`
 
 
 def log_compile(name: str, avals: Iterable[ShapedArray]) -> None:
@@ -141,7 +142,7 @@ def _placed(placement: Any) -> str:
 
 
 def _made_anew(fun: Callable[..., Any]) -> str:
-    """What to say of a function whose code was traced before, under another function object."""
+    """A clause of the message about a function whose code was traced before, as another function object; or empty."""
     code = getattr(inspect.unwrap(fun), "__code__", None)
     if code is None:
         return ""

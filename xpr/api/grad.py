@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -159,11 +159,7 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     >>> f_jvp(1.0)
     Array(6., dtype=float32, weak_type=True)
     """
-    leaves, in_tree = flatten_arguments(primals)
-    flat = FunctionWithAux(fun, in_tree) if has_aux else FlatFunction(fun, in_tree)
-    is_active = [aval_of(x).to_tangent_aval().dtype != dtypes.float0 for x in leaves]
-    outs, linear, active_outs = linearize_flat(flat, leaves, is_active)
-    out_tree, values, aux = _split_aux(flat, outs)
+    in_tree, leaves, is_active, linear, active_outs, out_tree, values, aux = _linearized(fun, primals, has_aux)
     out_avals = [aval_of(x) for x in values]
 
     def f_jvp(program: Jaxpr, residuals: list[Any], *tangents: Any) -> Any:
@@ -177,13 +173,42 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     return (tree.unflatten(out_tree, map(as_array, values)), Partial(partial(f_jvp, linear.jaxpr), linear.consts), *aux)
 
 
-def _split_aux(flat: FlatFunction, outs: list[Any]) -> tuple[Any, list[Any], list[Any]]:
-    """The structure of the differentiated result, its leaves, and the auxiliary data in a list."""
+class _Linearized(NamedTuple):
+    """A function of pytrees, linearized at a point.
+
+    Attributes:
+      in_tree: the structure of `(args, kwargs)`.
+      leaves: the primals.
+      is_active: which of them have tangents.
+      linear: the jaxpr from their tangents to those of the active results, with its residuals.
+      active_outs: which results have tangents.
+      out_tree: the structure of the result, without auxiliary data.
+      values: the leaves of the result.
+      aux: the auxiliary data in a list, which is empty where there is none.
+    """
+
+    in_tree: Any
+    leaves: list[Any]
+    is_active: list[bool]
+    linear: ClosedJaxpr
+    active_outs: Sequence[bool]
+    out_tree: Any
+    values: list[Any]
+    aux: list[Any]
+
+
+def _linearized(fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool) -> _Linearized:
+    leaves, in_tree = flatten_arguments(primals)
+    flat = FunctionWithAux(fun, in_tree) if has_aux else FlatFunction(fun, in_tree)
+    is_active = [aval_of(x).to_tangent_aval().dtype != dtypes.float0 for x in leaves]
+    outs, linear, active_outs = linearize_flat(flat, leaves, is_active)
     if not isinstance(flat, FunctionWithAux):
-        return flat.out_tree, outs, []
+        return _Linearized(in_tree, leaves, is_active, linear, active_outs, flat.out_tree, outs, [])
     out_tree, aux_tree = flat.out_tree.children()
     values, aux = split_list(outs, flat.count)
-    return out_tree, values, [tree.unflatten(aux_tree, aux)]
+    return _Linearized(
+        in_tree, leaves, is_active, linear, active_outs, out_tree, values, [tree.unflatten(aux_tree, aux)]
+    )
 
 
 # -- Reverse mode
@@ -208,11 +233,7 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
     >>> f_vjp(2.0)
     (Array(2., dtype=float32, weak_type=True),)
     """
-    leaves, in_tree = flatten_arguments(primals)
-    flat = FunctionWithAux(fun, in_tree) if has_aux else FlatFunction(fun, in_tree)
-    is_active = [aval_of(x).to_tangent_aval().dtype != dtypes.float0 for x in leaves]
-    outs, linear, active_outs = linearize_flat(flat, leaves, is_active)
-    out_tree, values, aux = _split_aux(flat, outs)
+    in_tree, leaves, is_active, linear, active_outs, out_tree, values, aux = _linearized(fun, primals, has_aux)
     out_avals = [aval_of(x) for x in values]
     in_avals, program = [aval_of(x) for x in leaves], linear.jaxpr
     active_leaves, active_results = mask(leaves, is_active), mask(values, active_outs)
@@ -375,8 +396,7 @@ def _gradients(
     flat_cts = backward_pass(linear.jaxpr, linear.consts, cts)
     nonzero = iter(sums(flat_cts, [x for x, active in zip(leaves, is_active) if active]))
     return [
-        _tangent_out(next(nonzero) if active else Zero(aval_of(x).to_tangent_aval()))
-        for x, active in zip(leaves, is_active)
+        _tangent_out(next(nonzero) if active else Zero.from_primal_value(x)) for x, active in zip(leaves, is_active)
     ]
 
 

@@ -50,7 +50,7 @@ def jacfwd(
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         of_active, point, point_tree = _active(fun, args, kwargs, argnums)
         for x in point:
-            _check_jacobian_input(x, holomorphic, "jacfwd")
+            _check_input(x, holomorphic)
 
         def pushforward(*directions: Any) -> Any:
             return jvp(of_active, tuple(point), directions, has_aux=has_aux)
@@ -99,7 +99,7 @@ def jacrev(
         value, pull, *aux = vjp(of_active, *point, has_aux=has_aux)
         out_leaves, out_tree = tree.flatten(value)
         for x in out_leaves:
-            _check_jacobian_output(fun, x, holomorphic, "jacrev")
+            _check_output(fun, x, holomorphic)
         rows = vmap(pull)(tree.unflatten(out_tree, _standard_basis(out_leaves)))
         blocks = [_split_rows(row, out_leaves, x) for row, x in zip(rows, point)]
         nested = [_for_argnums([block[i] for block in blocks], point_tree, argnums) for i in range(len(out_leaves))]
@@ -159,24 +159,26 @@ def _active(
     return named_like(of_active, fun), leaves, in_tree
 
 
-def _check_jacobian_input(x: Any, holomorphic: bool, who: str) -> None:
+def _check_input(x: Any, holomorphic: bool) -> None:
+    """Raises TypeError for an argument of `jacfwd` along which it can't differentiate."""
     dtype = aval_of(x).dtype
     allowed = dtypes.COMPLEX if holomorphic else dtypes.FLOATS
     if dtype not in allowed and holomorphic:
-        raise TypeError(NOT_HOLOMORPHIC.format(who, dtype, aval_of(x).str_short()))
+        raise TypeError(NOT_HOLOMORPHIC.format("jacfwd", dtype, aval_of(x).str_short()))
     if dtype not in allowed:
         raise TypeError(
-            f"{who} requires real-valued inputs, and an argument is {aval_of(x).str_short()}. Pass floats, "
+            f"jacfwd requires real-valued inputs, and an argument is {aval_of(x).str_short()}. Pass floats, "
             "choose other arguments with argnums, or say holomorphic=True for complex ones."
         )
 
 
-def _check_jacobian_output(fun: Callable[..., Any], x: Any, holomorphic: bool, who: str) -> None:
+def _check_output(fun: Callable[..., Any], x: Any, holomorphic: bool) -> None:
+    """Raises TypeError for a result of the function of `jacrev` that it can't differentiate."""
     dtype = aval_of(x).dtype
     if dtype not in (dtypes.COMPLEX if holomorphic else dtypes.FLOATS):
         kind = "complex" if holomorphic else "real floating-point"
         raise TypeError(
-            f"{who}: {describe_function(fun)} must return {kind} arrays, and returned {aval_of(x).str_short()}."
+            f"jacrev: {describe_function(fun)} must return {kind} arrays, and returned {aval_of(x).str_short()}."
         )
 
 

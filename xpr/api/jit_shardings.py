@@ -7,7 +7,7 @@ from typing import Any
 
 from xpr import tree
 from xpr.api.options import JitOptions
-from xpr.api.stages import Layout, Traced
+from xpr.api.stages import ProgramShardings, Traced
 from xpr.api.staging import ShapeDtypeStruct
 from xpr.backend.mesh import AbstractMesh, Mesh, MeshOfProcesses
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, typed
@@ -29,7 +29,7 @@ from xpr.primitives.device_put import in_memory
 from xpr.transforms.calls import Call
 from xpr.transforms.flat import FlatFunction, argument_names
 
-Requested = list[NamedSharding | None]  # of each leaf, None where it is left open
+Requested = list[NamedSharding | None]  # for each leaf its sharding, or None where the compiler chooses
 
 
 # -- What `jit` is asked for
@@ -153,7 +153,7 @@ def moving_results(flat: FlatFunction, shardings: Any) -> Callable[..., list[Any
 
 def layout_of(
     fun: Callable[..., Any], options: JitOptions, traced: Traced, device: Any, leaves: Sequence[Any]
-) -> Layout | None:
+) -> ProgramShardings | None:
     """The shardings of a call on several devices; None if it runs on one.
 
     Raises:
@@ -185,7 +185,7 @@ def layout_of(
         return None
     requested_out = shardings_of_types(program.out_avals, mesh, requested_out)
     arguments = [requested or actual for requested, actual in zip(requested_in, current)]
-    return Layout(mesh, arguments_beside_sums([*constants, *arguments], requested_out), requested_out)
+    return ProgramShardings(mesh, arguments_beside_sums([*constants, *arguments], requested_out), requested_out)
 
 
 def _check_is_alone(fun: Callable[..., Any], device: Any, mesh: Any) -> None:

@@ -34,7 +34,7 @@ def make_mesh(
     Args:
       axis_shapes: the size of each axis.
       axis_names: the name of each axis; one name for a single axis.
-      axis_types: an `AxisType` for each axis, all of which behave as `Auto`; None for `Auto`.
+      axis_types: an `AxisType` for each axis; None for `Auto` axes.
       devices: the devices, in order; None for the first ones of the default platform.
 
     Returns:
@@ -247,10 +247,34 @@ def _from_local_data(sharding: Any, local_data: Any, global_shape: Sequence[int 
                 f"is to have all, and local_data has shape {shape}."
             )
         return _of_parts(shape, [local], sharding)
+    whole, local_parts = _global_shape(sharding, shape, global_shape)
+    part = sharding.shard_shape(whole)
+
+    def part_at(numbers: Sequence[int]) -> np.ndarray:
+        starts = [
+            (number if local_size == size else parts.index(number)) * n
+            for number, local_size, size, parts, n in zip(numbers, shape, whole, local_parts, part)
+        ]
+        return data[tuple([slice(start, start + n) for start, n in zip(starts, part)])]
+
+    aval = ShapedArray(whole, local.aval.dtype)
+    numbers = sharding.part_numbers(aval.ndim)[list(sharding.local)].tolist()
+    return Array(typed(aval, sharding), None, assemble(list(map(part_at, numbers)), aval, sharding), sharding)
+
+
+def _global_shape(
+    sharding: NamedSharding, shape: tuple[int, ...], global_shape: Sequence[int | None] | None
+) -> tuple[tuple[int, ...], list[list[int]]]:
+    """The shape of the whole array, from that of this process's data; and which parts the data has along each axis.
+
+    Raises:
+      ValueError: the data has neither the size of this process's parts nor the whole along an axis, the numbers of axes
+        differ, the whole can't be sharded so, or no device is this process's.
+    """
     check_has_local_devices(sharding)
-    ndim, counts = local.aval.ndim, sharding.shard_counts(local.aval.ndim)
+    ndim, counts = len(shape), sharding.shard_counts(len(shape))
     local_numbers = sharding.part_numbers(ndim)[list(sharding.local)]
-    local_parts = [np.unique(local_numbers[:, axis]).tolist() for axis in range(ndim)]  # which parts, along each axis
+    local_parts = [np.unique(local_numbers[:, axis]).tolist() for axis in range(ndim)]
     global_sizes = [None] * ndim if global_shape is None else list(global_shape)
     if len(global_sizes) != ndim:
         raise ValueError(
@@ -263,26 +287,11 @@ def _from_local_data(sharding: Any, local_data: Any, global_shape: Sequence[int 
         for n, count, parts, size in zip(shape, counts, local_parts, global_sizes)
     ])  # fmt: skip
     sharding.check(whole, "make_array_from_process_local_data", "an array")
-    part = sharding.shard_shape(whole)
-    expected = tuple([len(parts) * n for parts, n in zip(local_parts, part)])
+    expected = tuple([len(parts) * n for parts, n in zip(local_parts, sharding.shard_shape(whole))])
     if any(n not in sizes for n, *sizes in zip(shape, expected, whole)):
         raise ValueError(
             f"make_array_from_process_local_data: local_data has shape {shape}, and of an array of shape {whole}, "
             f"sharded by {sharding.spec!r} over {sharding.mesh.text}, the devices of this process hold {expected}. "
             "Give that, or the whole along an axis."
         )
-
-    def part_at(numbers: Sequence[int]) -> np.ndarray:
-        starts = [
-            (number if local_size == size else parts.index(number)) * n
-            for number, local_size, size, parts, n in zip(numbers, shape, whole, local_parts, part)
-        ]
-        return data[tuple([slice(start, start + n) for start, n in zip(starts, part)])]
-
-    aval = ShapedArray(whole, local.aval.dtype)
-    return Array(
-        typed(aval, sharding),
-        None,
-        assemble([part_at(numbers) for numbers in local_numbers.tolist()], aval, sharding),
-        sharding,
-    )
+    return whole, local_parts

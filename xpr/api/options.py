@@ -11,7 +11,7 @@ from xpr import tree
 from xpr.core.avals import describe
 from xpr.core.source import describe_function
 
-OWN_OPTIONS = frozenset({"reroll", "steps"})  # of compiling; the others are XLA's
+OWN_OPTIONS = frozenset({"reroll", "steps"})  # compiler options of xpr's own; all others are XLA's
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-"""What the stages of compiling a function have in common: the structures and types of its arguments and results."""
+"""Stage, the base class of the stages of compiling a function: structures and types of its arguments and results."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ from xpr.api.stage import Stage
 from xpr.artifacts.interface import Interface
 from xpr.backend import compiler, devices, portable
 from xpr.backend.sharding import Mesh, NamedSharding, SingleDeviceSharding
-from xpr.backend.stablehlo import Module
-from xpr.compile.lower import lower_jaxpr
+from xpr.backend.stablehlo_module import Module
+from xpr.compile.lower import MainAttributes, lower_jaxpr
 from xpr.compile.partition import compile_module, mesh_of
 from xpr.compile.segmented import SegmentedProgram, lower_segmented
 from xpr.compile.tiering import is_tiered
@@ -54,19 +54,22 @@ def match_donations(jaxpr: Jaxpr, donated: Sequence[int]) -> tuple[list[int], li
     return sorted(usable), unusable
 
 
-class Layout:
-    """The shardings of a program's inputs (constants, then arguments) and results; None where unspecified."""
+class ProgramShardings:
+    """The mesh of a program on several devices, and the shardings of its inputs and results; None where unspecified.
+
+    Inputs are constants, and then arguments.
+    """
 
     __slots__ = ("mesh", "inputs", "outputs")
 
     def __init__(self, mesh: Mesh, inputs: Sequence[NamedSharding | None], outputs: Sequence[NamedSharding | None]):
         self.mesh, self.inputs, self.outputs = mesh, inputs, outputs
 
-    def on(self, devices: Sequence[Any]) -> Layout:
-        """The same over devices, where the mesh has none, or others."""
+    def on(self, devices: Sequence[Any]) -> ProgramShardings:
+        """The shardings over these devices, in place of those of the mesh, which may have none."""
         mesh = Mesh(np.asarray(devices).reshape(self.mesh.axis_sizes), self.mesh.axis_names, self.mesh.axis_types)
         inputs, outputs = ([each and each.update(mesh) for each in some] for some in (self.inputs, self.outputs))
-        return Layout(mesh, inputs, outputs)
+        return ProgramShardings(mesh, inputs, outputs)
 
 
 class Traced(Stage):
@@ -91,10 +94,10 @@ class Traced(Stage):
         self.in_shardings = in_shardings  # of the arguments it was traced for; None if irrelevant
         self._options, self._in_steps = options, in_steps
         self._device: Any = None
-        self._layout: Layout | None = None
+        self._layout: ProgramShardings | None = None
 
-    def placed(self, names: Sequence[str], device: Any, layout: Layout | None) -> Traced:
-        """The same, with the names of arguments, to be lowered for a device, or for several with a layout."""
+    def placed(self, names: Sequence[str], device: Any, layout: ProgramShardings | None) -> Traced:
+        """A copy with the names of arguments, to be lowered for a device, or for several with shardings."""
         made = object.__new__(Traced)
         made.jaxpr, made.program, made.refs = self.jaxpr, self.program, self.refs
         made.in_shardings, made._options = self.in_shardings, self._options
@@ -147,10 +150,10 @@ class Traced(Stage):
         if lowering_platforms is not None:
             platforms = portable.checked_platforms(lowering_platforms)
             names = [*(f"constant {i}" for i in range(len(self.program.consts))), *self.interface.names]
-            about = self._donated(), *self._shardings()
+            attributes, mesh = self._attributes()
             from xpr.compile.platforms import lower_for_platforms  # with what solves equations of dimensions, 2 ms
 
-            module = lower_for_platforms(self.program.jaxpr, platforms, *about, names=names)
+            module = lower_for_platforms(self.program.jaxpr, platforms, attributes._replace(names=names), mesh)
             return Lowered(self, module, None, self._layout, platforms)
         device = self._device or devices.default_device()
         if self._layout is None and self._in_steps and mesh_of(self.program.jaxpr) is None:
@@ -172,21 +175,24 @@ class Traced(Stage):
         refs = () if self.refs is None or self.devices_layout() is not None else self.refs.donated
         return [*self.interface.donated, *refs]
 
-    def devices_layout(self) -> Layout | None:
+    def devices_layout(self) -> ProgramShardings | None:
         """The shardings of a program on several devices; None for one device."""
         if self._layout is not None:
             return self._layout
         jaxpr = self.program.jaxpr
         mesh = mesh_of(jaxpr)
         inputs = [None] * (len(jaxpr.constvars) + len(jaxpr.invars))
-        return Layout(mesh, inputs, [None] * len(jaxpr.outvars)) if mesh else None
+        return ProgramShardings(mesh, inputs, [None] * len(jaxpr.outvars)) if mesh else None
 
-    def _shardings(self) -> tuple[Mesh | None, Sequence[NamedSharding | None], Sequence[NamedSharding | None]]:
+    def _attributes(self) -> tuple[MainAttributes, Mesh | None]:
+        """The attributes of the arguments and results of `main`, and the mesh of a program on several devices."""
         layout = self.devices_layout()
-        return (None, (), ()) if layout is None else (layout.mesh, layout.inputs, layout.outputs)
+        if layout is None:
+            return MainAttributes(self._donated()), None
+        return MainAttributes(self._donated(), layout.inputs, layout.outputs), layout.mesh
 
     def _module(self, platform: str, located: bool = False) -> Module:
-        return lower_jaxpr(self.program.jaxpr, platform, self._donated(), *self._shardings(), located=located)
+        return lower_jaxpr(self.program.jaxpr, platform, *self._attributes(), located=located)
 
 
 class Lowered(Stage):
@@ -195,7 +201,7 @@ class Lowered(Stage):
     __slots__ = ("traced", "_program", "_device", "_layout", "_platforms")
 
     def __init__(
-        self, traced: Traced, program: Module | SegmentedProgram, device: Any, layout: Layout | None,
+        self, traced: Traced, program: Module | SegmentedProgram, device: Any, layout: ProgramShardings | None,
         platforms: Sequence[str],
     ):  # fmt: skip
         self.traced, self.interface, self._platforms = traced, traced.interface, tuple(platforms)
@@ -303,7 +309,7 @@ class Lowered(Stage):
         )  # fmt: skip
         return Compiled(self.interface, executable, consts, refs, self.traced.donated())
 
-    def _over(self, assignment: Sequence[Any], layout: Layout) -> Layout:
+    def _over(self, assignment: Sequence[Any], layout: ProgramShardings) -> ProgramShardings:
         """The layout, which is over a mesh without devices, over some.
 
         Raises:

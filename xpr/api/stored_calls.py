@@ -37,10 +37,10 @@ LARGEST_CONSTANTS = 1 << 22  # bytes of the constants of a program that are kept
 
 
 class StoredCall:
-    """A call of a jitted function as the cache on disk knows it.
+    """A call of a jitted function, to be looked for in the cache on disk, or put there.
 
     Attributes:
-      reason: why the call is traced; None as long as nothing is known that is in the way.
+      reason: why it can't be: the call is traced in each process. None as long as there is no reason.
     """
 
     def __init__(self, jitted: Any, call: Call, device: Any):
@@ -150,7 +150,7 @@ class StoredCall:
             raise Refused("tracing it changes what it reads: a list, a dict or an object outside of it")
 
     def described(self, traced: Traced, compiled: Compiled) -> dict[str, Any]:
-        """What `compiled` makes the program from, in types that marshal writes.
+        """The record of the call, from which `compiled` makes the program, in types that marshal writes.
 
         Raises:
           Refused: the program has what can't be written.
@@ -181,7 +181,7 @@ class StoredCall:
 
 
 def check_circumstances(jitted: Any) -> None:
-    """Raises Refused where no call of a function is looked for on disk."""
+    """Raises Refused where calls of a function are not looked for on disk, whatever its code."""
     if jitted.options.in_shardings is not None or jitted.options.out_shardings is not None:
         raise Refused("jit was given shardings")
     if context.axes or processes.group() is not None:
@@ -191,7 +191,7 @@ def check_circumstances(jitted: Any) -> None:
 
 
 def check_library() -> None:
-    """Raises Refused where not all functions of xpr are its own."""
+    """Raises Refused where a function of xpr was replaced."""
     if (name := library.check()) is not None:
         raise Refused(f"{name} was replaced, which is xpr's")
 
@@ -203,7 +203,7 @@ def visit_function(walk: Walk, jitted: Any) -> None:
 
 
 def _check_classes(treedef: PyTreeDef, classes: dict[tuple[str, str], type]) -> None:
-    """Raises Refused where a node of the result is of a class that the fingerprint doesn't have."""
+    """Raises Refused where a node of the result is of a class that is no part of the fingerprint."""
     for _, _, data, _, node_type, *_ in nodes_of(treedef):
         for kind in (data, node_type):
             if isinstance(kind, type) and classes.get((kind.__module__, kind.__qualname__)) is not kind:

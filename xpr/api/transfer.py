@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from xpr import tree
-from xpr.backend import compiler, devices, processes
+from xpr.backend import devices, processes
 from xpr.backend.array import Array
+from xpr.backend.buffers import block, device_of
 from xpr.backend.devices import Device
 from xpr.backend.layout import Format
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding
@@ -241,7 +242,7 @@ def live_arrays(platform: str | None = None) -> list[Array]:
     found = []
     for buffer in devices.devices(platform)[0].client.live_arrays():
         aval = ShapedArray(tuple(buffer.aval.shape), np.dtype(buffer.aval.dtype))
-        device = compiler.device_of(buffer)
+        device = device_of(buffer)
         if not buffer.is_deleted() and len(buffer._sharding._internal_device_list) == 1:
             found.append(Array(aval, None, buffer, device))
     return found
@@ -257,7 +258,7 @@ def block_until_ready(x: Any) -> Any:
     leaves = tree.leaves(x)
     buffers = [leaf._buffer for leaf in leaves if type(leaf) is Array and leaf._buffer is not None]
     if buffers:
-        compiler.block(buffers)
+        block(buffers)
     for leaf in leaves:
         if type(leaf) is not Array and hasattr(leaf, "block_until_ready"):
             leaf.block_until_ready()

@@ -17,7 +17,7 @@ from xpr.artifacts import flatbuffers, schema
 from xpr.artifacts.interface import Interface
 from xpr.artifacts.trees import tree_as_table, tree_of_table
 from xpr.artifacts.types import aval_as_table, leaf_of_table, leaf_types
-from xpr.backend import compiler
+from xpr.backend import buffers
 from xpr.backend.cache import replace_file as replace_file
 from xpr.backend.saved import (
     CIRCUMSTANCES,
@@ -62,7 +62,7 @@ def write_program(interface: Interface, executable: Any, constants: Sequence[Any
 
 def _constant(buffer: Any) -> dict[str, Any]:
     aval = buffer.aval
-    value = np.ascontiguousarray(compiler.get(buffer, aval))
+    value = np.ascontiguousarray(buffers.get(buffer, aval))
     return {
         "aval": aval_as_table(leaf_types([ShapedArray(aval.shape, np.dtype(aval.dtype))])[0]),
         "data": value.tobytes(),
@@ -123,7 +123,7 @@ def _check_circumstances(written: Sequence[str], device: Any, path: str | PathLi
 
 
 def _told(what: str, one: str, other: str, verb: str) -> str:
-    """One of two circumstances that differ; of a processor the model, and the features that the other lacks."""
+    """The text of a circumstance that differs from another; of a processor its model, and features that only it has."""
     if what != "processor":
         return f"{verb} {one}"
     model = next((line.partition(":")[2].strip() for line in one.splitlines() if line.startswith("model name")), "")

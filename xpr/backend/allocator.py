@@ -5,10 +5,10 @@ faults again. Keeping freed memory makes results of 32 to 60 MB 5 times faster, 
 (their many small blocks come and go too), at the price that the process stays at its peak size until
 `release_memory()`.
 
-Results above 60 MB take what they take without these settings: they come from the client's threads, whose heaps are no
-larger. With one heap for all threads (M_ARENA_MAX) they would be 3 times faster, and compiling 20 % and training steps
-10 % slower on two cores, for all threads wait for its lock. Larger pages, which make them twice as fast, can only be
-asked for before Python starts: GLIBC_TUNABLES=glibc.malloc.hugetlb=1, which goes well with these settings.
+Results above 60 MB are no faster with these settings: the client's threads allocate them, whose heaps are smaller.
+With one heap for all threads (M_ARENA_MAX) they would be 3 times faster, but compiling 20 % and training steps 10 %
+slower on two cores, since all threads wait for its lock. Larger pages, which make them twice as fast, can only be asked
+for before Python starts, by GLIBC_TUNABLES=glibc.malloc.hugetlb=1; they can be combined with these settings.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def tune_allocator() -> bool:
     Nothing is done off Linux with glibc, where the user chose an allocator (LD_PRELOAD) or settings of it (MALLOC_*,
     GLIBC_TUNABLES with others of glibc.malloc than hugetlb), or with XPR_TUNE_ALLOCATOR=0.
     """
-    if not _is_untuned_glibc():
+    if not is_untuned_glibc():
         return False
     libc = ctypes.CDLL(None)
     libc.mallopt(_MMAP_THRESHOLD, 1 << 30)
@@ -40,7 +40,7 @@ def tune_allocator() -> bool:
     return True
 
 
-def _is_untuned_glibc() -> bool:
+def is_untuned_glibc() -> bool:
     if sys.platform != "linux" or platform.libc_ver()[0] != "glibc":
         return False
     if os.environ.get("XPR_TUNE_ALLOCATOR", "1").strip().lower() in ("0", "false", "no", "off"):

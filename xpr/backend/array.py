@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend import compiler, devices, native
+from xpr.backend import buffers, devices, native
 from xpr.backend.buffers import address_of
 from xpr.backend.layout import Format, row_major
 from xpr.backend.mesh import Mesh
@@ -85,7 +85,7 @@ class Array(metaclass=_OfArrays):
             if isinstance(self._device, NamedSharding):
                 value = self._host = get_shards(self._buffer, self.aval, self._device)
             else:
-                value = self._host = compiler.get(self._buffer, self.aval)
+                value = self._host = buffers.get(self._buffer, self.aval)
         return value
 
     def sample_on_host(self) -> bytes | None:
@@ -110,8 +110,8 @@ class Array(metaclass=_OfArrays):
             target, host = self._device or devices.default_device(), np.asarray(self.host)
             if isinstance(target, NamedSharding):
                 value = put_shards(host, self.aval, target)
-            else:  # what can't be written to, as a view of another array's buffer, is shared
-                value = compiler.put(host, self.aval, target, copy=host.flags.writeable)
+            else:  # memory that can't be written to, such as a view of another array's buffer, is shared
+                value = buffers.put(host, self.aval, target, copy=host.flags.writeable)
             self._buffer = value
         return value
 
@@ -126,7 +126,7 @@ class Array(metaclass=_OfArrays):
         return address_of(self.buffer)
 
     def named_by(self, sharding: NamedSharding) -> None:
-        """Says how the array is distributed by another sharding, which puts the same shards on the same devices."""
+        """Gives the array another sharding, which puts the same shards on the same devices."""
         self._device = sharding
 
     def forget(self) -> None:
@@ -137,9 +137,9 @@ class Array(metaclass=_OfArrays):
 
     @property
     def device(self) -> Any:
-        """The device the array is on; for one that was put by a sharding, that."""
+        """The device the array is on; its sharding if it was put by one."""
         if self._device is None and self._buffer is not None:
-            return compiler.device_of(self._buffer)
+            return buffers.device_of(self._buffer)
         return self._device or devices.default_device()
 
     def devices(self) -> set[Any]:
@@ -203,7 +203,7 @@ class Array(metaclass=_OfArrays):
 
     @property
     def device_of_parts(self) -> Any:
-        """The device, or the sharding, that parts of an array are put by, made on the host; None if it is sharded."""
+        """Where parts of the array are put that NumPy computes: a device or a sharding; None if it is sharded."""
         device = self._device
         if type(device) is not NamedSharding:
             return device
@@ -224,7 +224,7 @@ class Array(metaclass=_OfArrays):
         Array([1., 1.], dtype=float32)
         """
         if self._buffer is not None:
-            compiler.block([self._buffer])
+            buffers.block([self._buffer])
         return self
 
     def is_ready(self) -> bool:
@@ -238,7 +238,7 @@ class Array(metaclass=_OfArrays):
     def delete(self) -> None:
         """Frees the memory of the array, which can't be used afterwards."""
         if self._buffer is not None:
-            compiler.delete(self._buffer)
+            buffers.delete(self._buffer)
         self.forget()
 
     def on_device_size_in_bytes(self) -> int:
@@ -355,7 +355,7 @@ unpinned: dict[int, weakref.ref[Array]] = {}
 
 
 def in_unpinned_memory(x: Array) -> Array:
-    """The same array, which says that it is in unpinned memory of the host."""
+    """A copy of an array whose sharding says that it is in unpinned memory of the host."""
     x = Array(x.aval, x._host, x._buffer, x._device)
     key = id(x)
     unpinned[key] = weakref.ref(x, lambda _: unpinned.pop(key, None))
@@ -411,9 +411,10 @@ def result(aval: ShapedArray, buffer: Any, device: Any) -> Any:
 
 
 def placement_like(x: Any, same_shape: bool) -> Any:
-    """The device or sharding of an array that was put somewhere, for one that is made like it; None for anything else.
+    """The device or sharding of an array that was put somewhere, or of a type that has one, for arrays made like it.
 
-    So is that of a type with a sharding. An array of another shape can't be sharded as that one is.
+    None for anything else; and where the new array has another shape (`same_shape` is False), which can't be sharded in
+    the same way.
     """
     if type(x) is Array:
         device = x._device
@@ -426,9 +427,9 @@ def placement_like(x: Any, same_shape: bool) -> Any:
 
 
 def placement_beside(*xs: Any) -> Any:
-    """The device of the first array that was put somewhere, for what is made of its values; None where none was.
+    """The device of the first array that was put somewhere, for arrays computed from it; None where none was.
 
-    Of one on several devices it is a sharding that replicates over them.
+    For an array on several devices, a sharding that replicates over these.
     """
     for x in xs:
         if type(x) is Array and x._device is not None:

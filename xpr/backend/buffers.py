@@ -42,11 +42,15 @@ def _devices_of(device: Device) -> list[Device]:
 @functools.cache
 def handler_for(aval: ShapedArray, device: Device) -> Any:
     """The jaxlib object that turns one result of an execution into a buffer."""
+    return result_handler(aval.physical, sharding_of(device, memory_kind_on(device, aval.memory_space)))
+
+
+def result_handler(aval: ShapedArray, sharding: Any) -> Any:
+    """The jaxlib object that turns one result of an execution into a buffer with one of jaxlib's shardings."""
     make = runtime._jax.array_result_handler
     # jaxlib 0.10 checks a handler's arguments unless turned off; 0.11 never does and has no such argument.
     without_checks = {"_skip_checks": True} if "_skip_checks" in (make.__doc__ or "") else {}
-    sharding = sharding_of(device, memory_kind_on(device, aval.memory_space))
-    return make(aval.physical, sharding, committed=True, **without_checks)
+    return make(aval, sharding, committed=True, **without_checks)
 
 
 def put(host: np.ndarray, aval: ShapedArray, device: Device, copy: bool = True) -> Buffer:
@@ -84,7 +88,7 @@ def get(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
 
 
 def get_all(buffers: Sequence[Buffer], avals: Sequence[ShapedArray]) -> list[np.ndarray]:
-    """What `get` gives for each of several buffers, which are waited for together."""
+    """The values of several buffers as read-only NumPy arrays, waiting for all of them together; see `get`."""
     block(buffers)  # memoryview ends the process where there was no memory for the buffer
     return list(map(_view, buffers, avals))
 
@@ -106,7 +110,7 @@ def _get_through_jaxlib(buffer: Buffer, aval: ShapedArray) -> np.ndarray:
 
 
 def address_of(buffer: Buffer) -> int:
-    """Where the elements are in the memory of the one device that holds them."""
+    """The address of the elements in the memory of the one device that holds them."""
     with without_jax():
         return buffer.unsafe_buffer_pointer()
 

@@ -35,8 +35,8 @@ _FORMAT = b"xpr-executable-1\n"
 _CALL_FORMAT = b"xpr-call-1\n"
 _HASH_SIZE = hashlib.sha256().digest_size
 LIMIT = 1 << 30  # bytes of files that are kept
-_UNFINISHED = ".writing-"  # the names of files that a process writes, or didn't come to finish, begin so
-_HOUR = 3600  # seconds: more exact the time of use of a file is not
+_UNFINISHED = ".writing-"  # how the names of files begin that are being written, or were left unfinished
+_HOUR = 3600  # seconds; the time of last use of a file is only updated if it is older
 
 
 def folder_in_use() -> Path | None:
@@ -85,7 +85,7 @@ def key_of(text: str, device: Any, options: Any) -> str:
 
 @functools.cache
 def circumstances(device: Any) -> tuple[bytes, ...]:
-    """What programs depend on besides their text and options: flags, versions, processor, device."""
+    """What compiled programs depend on besides their text and options: flags, versions, processor, device."""
     client = device.client
     texts = (
         os.environ.get("XLA_FLAGS", ""), jaxlib.version.__version__, str(runtime.xc._version), processor(),
@@ -131,7 +131,7 @@ def _load(path: Path, device: Any, options: Any, stubs: Sequence[Any]) -> Any:
     _mark_as_used(path)
     try:
         return device.client.deserialize_executable(blob, runtime._jax.DeviceList((device,)), options, list(stubs))
-    except RuntimeError:  # of another compiler with the same version
+    except RuntimeError:  # the file is from another compiler with the same version
         return None
 
 
@@ -154,7 +154,7 @@ def _checked(path: Path, form: bytes) -> bytes | None:
 
 
 def read_call(name: str) -> bytes | None:
-    """What is known of a call of a function (api/stored_calls.py), by the name of its file; None where nothing is."""
+    """The record of a call of a function (api/stored_calls.py), by the name of its file; None where there is none."""
     folder = folder_in_use()
     if folder is None:
         return None
@@ -165,7 +165,7 @@ def read_call(name: str) -> bytes | None:
 
 
 def write_call(name: str, content: bytes) -> None:
-    """Puts what is known of a call into the folder."""
+    """Puts the record of a call into the folder."""
     folder = folder_in_use()
     if folder is not None:
         _write(folder / name, _CALL_FORMAT, content)
@@ -181,14 +181,14 @@ def _save(path: Path, program: Any, device: Any) -> bool:
 
 
 def _write(path: Path, form: bytes, content: bytes) -> bool:
-    """Writes to a temporary file first, so that no reader ever sees half of it; whether that was possible."""
+    """Writes a file, which no reader ever sees half-written; returns whether that was possible."""
     try:
         replace_file(path, form + hashlib.sha256(content).digest() + content)
     except OSError as error:  # a full disk must not stop the computation
         if settings.compilation_cache_dir != DEFAULT_CACHE:
             warnings.warn(f"A compiled program could not be written to {path}: {error}.", stacklevel=depth_of_user())
         return False
-    # Once for every 64th of the limit that is written, by whichever process: to look at all files takes a while.
+    # On average once for every 64th of the limit that all processes write: looking at all files takes a while.
     chance = int(path.name[:8], 16) / 16**8
     if chance < 64 * len(content) / LIMIT:
         remove_oldest(path.parent, LIMIT)

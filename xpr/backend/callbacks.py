@@ -96,7 +96,7 @@ def client_of_depth(depth: int, num_devices: int) -> Any:
 
 @functools.cache
 def client_with_others(depth: int, group: ProcessGroup, num_devices: int) -> Any:
-    """The same for programs on devices of several processes, `num_devices` of which are this one's."""
+    """The client that runs programs with callbacks on devices of several processes, `num_devices` of this one."""
     make = functools.partial(runtime.xc.make_cpu_client, asynchronous=False, num_devices=num_devices)
     return group.make_another_cpu_client(make)
 

@@ -63,7 +63,7 @@ class Copy:
         self.raw = compile_for(_on_client(mesh, depth), safe_callbacks)
 
     def on_client(self, sharding: NamedSharding) -> NamedSharding:
-        """The same sharding, over the devices of this client."""
+        """A sharding over the devices of this client, for one over the devices that they stand for."""
         return NamedSharding(_on_client(sharding.mesh, self.depth), sharding.spec)
 
 
@@ -89,7 +89,7 @@ class Copies:
 
 @functools.lru_cache(256)
 def _on_client(mesh: Mesh, depth: int) -> Mesh:
-    """The same mesh of the devices of the client for callbacks: on GPUs the mesh itself."""
+    """A mesh of the client for callbacks, whose devices stand for those of a mesh; on GPUs the mesh itself."""
     client = mesh.flat[0].client
     if client.platform != "cpu":
         return mesh
@@ -107,8 +107,6 @@ class CallingPartitionedExecutable(PartitionedExecutable):
 
     __slots__ = ("copies",)
 
-    only_by_run = True
-
     def __init__(self, copies: Copies, *about: Any):
         super().__init__(copies.current().raw, *about)
         self.copies = copies
@@ -121,7 +119,7 @@ class CallingPartitionedExecutable(PartitionedExecutable):
           DeletedArrayError: one of the buffers was deleted or donated.
           ProcessLost: it runs on devices of another process, too, which is gone.
           ProgramMismatch: another process runs another program instead.
-          RuntimeError: what XLA has to say.
+          RuntimeError: the program failed in XLA; the message is XLA's.
         """
         copy = self.copies.current()
         ins, outs = (list(map(copy.on_client, each)) for each in (self.in_shardings, self.out_shardings))

@@ -18,7 +18,7 @@ from typing import Any
 from xpr.backend.buffers import Buffer, Device, get_all, handler_for, put
 from xpr.backend.callbacks import callback_depth, client_of_depth, stored_exception
 from xpr.backend.executable import Executable, runnable
-from xpr.backend.waiting import block_until_ready, shortest_path
+from xpr.backend.waiting import block_until_ready, direct_execute
 from xpr.core.avals import ShapedArray
 
 _MOST_SKIPPED = 1024  # runs
@@ -27,23 +27,24 @@ _MOST_SKIPPED = 1024  # runs
 class CallingExecutable(Executable):
     """A program that calls Python functions; it is waited for, see NOTE [programs with callbacks].
 
-    Args:
+    Attributes:
       compile_for: the function that compiles it for a device of a client for callbacks.
       without_calls: the program that fails where it would call Python; None where calls are expected, so that it
         would not be worth trying.
+      execute: runs `without_calls`.
     """
 
     __slots__ = (
-        "_compile_for", "_constants", "_execute", "_failed", "_programs", "_sent", "_skipped", "_without_calls"
+        "compile_for", "_constants", "execute", "_failed", "_programs", "_sent", "_skipped", "without_calls"
     )  # fmt: skip
 
     def __init__(
         self, compile_for: Callable[[Device], Any], out_avals: Sequence[ShapedArray], device: Device, name: str,
         without_calls: Executable | None,
     ):  # fmt: skip
-        self._compile_for = compile_for
-        self._without_calls: Any = None if without_calls is None else without_calls.raw
-        self._execute: Any = None if without_calls is None else without_calls.raw.execute_sharded
+        self.compile_for = compile_for
+        self.without_calls: Any = None if without_calls is None else without_calls.raw
+        self.execute: Any = None if without_calls is None else without_calls.raw.execute_sharded
         self._failed = 1  # runs in a row that came to a call, which the first one is supposed to
         self._skipped = 0  # runs that are not to be tried without calls
         self._programs: dict[Device, Any] = {}
@@ -64,7 +65,7 @@ class CallingExecutable(Executable):
 
     def _program_on(self, device: Device) -> Any:
         if device not in self._programs:
-            self._programs[device] = runnable(self._compile_for(device), self.out_avals, device)
+            self._programs[device] = runnable(self.compile_for(device), self.out_avals, device)
         return self._programs[device]
 
     def run(self, buffers: list[Buffer]) -> list[Buffer]:
@@ -73,21 +74,21 @@ class CallingExecutable(Executable):
         Raises:
           CallbackError: a callback raised.
           DeletedArrayError: one of the buffers was deleted or donated.
-          RuntimeError: what XLA has to say.
+          RuntimeError: the program failed in XLA; the message is XLA's.
         """
         if self._skipped:
             self._skipped -= 1
-        elif self._execute is not None:
+        elif self.execute is not None:
             try:
-                results = self._execute(buffers).consume_with_handlers(self.handlers)
+                results = self.execute(buffers).consume_with_handlers(self.handlers)
                 block_until_ready(results)
             except RuntimeError:  # a call of Python, or what the program with callbacks will raise, too
                 self._skipped = min(2**self._failed, _MOST_SKIPPED)
                 self._failed += 1
             else:
                 if self._failed:
-                    path = shortest_path(self._without_calls)
-                    self._failed, self._execute = (0, path[0]) if path else (1, self._execute)
+                    path = direct_execute(self.without_calls)
+                    self._failed, self.execute = (0, path[0]) if path else (1, self.execute)
                 return results
         return self._run_with_callbacks(buffers)
 

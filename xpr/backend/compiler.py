@@ -1,4 +1,4 @@
-"""Compiles StableHLO text to executable programs; re-exports buffers.py, for their operands and results."""
+"""Compiles StableHLO text to executable programs, for one device or for the devices of a mesh."""
 
 from __future__ import annotations
 
@@ -9,36 +9,21 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jaxlib.version
 import numpy as np
 
 from xpr.backend import failing_calls, hybrid, lapack, native, runtime
-from xpr.backend.buffers import (
-    Buffer,
-    Device,
-    block,
-    delete,
-    device_of,
-    dlpack_device,
-    from_dlpack,
-    get,
-    handler_for,
-    is_deleted,
-    moved,
-    put,
-    sharding_of,
-    to_device,
-    to_dlpack,
-)
+from xpr.backend.buffers import Device
 from xpr.backend.callbacks import Callback
 from xpr.backend.calling import NO_TIMEOUT, CallingPartitionedExecutable, Copies
 from xpr.backend.calling_executable import CallingExecutable
+from xpr.backend.compile_options import QUICK_OPTIONS, UNOPTIMIZED, compile_options, updated
 from xpr.backend.executable import Executable, StoredProgram, runnable
+from xpr.backend.hlo_shardings import as_type_says, sharding_from_proto
 from xpr.backend.mlir_bindings import parse
 from xpr.backend.portable import refined
-from xpr.backend.sharding import Mesh, NamedSharding, as_type_says, sharding_from_proto
+from xpr.backend.sharding import Mesh, NamedSharding
 from xpr.backend.shards import PartitionedExecutable
-from xpr.backend.stablehlo import POLYMORPHIC, Codegen, Module
+from xpr.backend.stablehlo_module import POLYMORPHIC, Codegen, Module
 from xpr.backend.tiers import TieredProgram
 from xpr.backend.waiting import runs_in_background, watched
 from xpr.config import settings
@@ -47,43 +32,7 @@ from xpr.core.avals import ShapedArray
 from xpr.core.memory import kind_of_space
 from xpr.core.specs import axes_of
 
-__all__ = [
-    "Buffer", "CallingExecutable", "Device", "Executable", "StoredProgram", "block", "compile", "delete", "device_of",
-    "dlpack_device", "from_dlpack", "get", "handler_for", "is_deleted", "moved", "put", "runnable", "sharding_of",
-    "to_device", "to_dlpack",
-]  # fmt: skip
-
-# XLA:CPU compiles a loop whose state is smaller than this into one kernel, at a few nanoseconds a step; other loops
-# pay microseconds a step. XLA's default is 1024 bytes; 64 KiB made the gradient of a scan over 60 scalars 20 times
-# faster and nothing slower.
-_SMALL_LOOP = "xla_cpu_small_while_loop_byte_threshold"
-#
-# The tiled emitter takes three times as long as the loop emitter to write a kernel, and only transposes are faster, 1.3
-# to 4 times if they are large. So programs with such ones have it, and first steps of models are 5-10 % sooner without.
-_TILED_EMITTER = "xla_cpu_disable_tiled_emitter"
-_EXTRA_OPTIONS: dict[str, dict[str, str]] = {"cpu": {_SMALL_LOOP: "65536", _TILED_EMITTER: "true"}}
-
-# For programs that are better compiled so, see `Module.codegen`. Networks run as fast; what is slower otherwise: small
-# loops, reductions that combine rows, and stencils, up to 5 times.
-_ROLLED_OPTIONS: dict[str, dict[str, str]] = {"cpu": {"xla_cpu_disable_loop_unrolling": "true"}}
-
 _USUAL = Codegen()
-
-# The fusion emitters make better code for models, and take half of the time that programs of few operations compile.
-# From jaxlib 0.11 on there is no choice.
-_HAS_OTHER_EMITTERS = jaxlib.version.__version_info__ < (0, 11)
-_QUICK_OPTIONS: dict[str, dict[str, Any]] = {
-    "cpu": {"xla_cpu_use_fusion_emitters": False} if _HAS_OTHER_EMITTERS else {}
-}
-
-# For programs that an optimized one replaces if they run for long, see tiers.py.
-_UNOPTIMIZED = {"xla_backend_optimization_level": 0, **_QUICK_OPTIONS["cpu"]}
-
-# For programs with functions that are written as arithmetic: these take 1 to 1.7 times as long in vectors of the 256
-# bits that XLA prefers on machines that have 512. Other elementwise operations are no slower in wide ones.
-_WIDE_OPTIONS: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_prefer_vector_width": 512}}
-
-process_options: dict[str, Any] = {}  # XLA's flags for all programs of this process; the tests' (conftest.py)
 
 
 def _recorded(compile_program: Callable[..., Any]) -> Callable[..., Any]:
@@ -132,46 +81,47 @@ def compile(
     if callbacks:
 
         def compile_for(target: Device) -> Any:
-            return compile_text(text, target, _compile_options(target, options, codegen), callbacks)
+            return compile_text(text, target, compile_options(target, options, codegen), callbacks)
 
         without_calls = None
         if device.platform == "cpu" and out_avals and not (calls_expected or failing_calls.has_other_effects(text)):
-            compile_options = _compile_options(device, options, codegen)
+            raw_options = compile_options(device, options, codegen)
             failing, stubs = _linked(failing_calls.of(text)), failing_calls.STUBS
             compiled = _tiered_executable if is_tiered and not options else _compiled_executable
-            without_calls = compiled(failing, out_avals, device, name, compile_options, stubs)
+            without_calls = compiled(failing, out_avals, device, name, raw_options, stubs)
         return CallingExecutable(compile_for, out_avals, device, name, without_calls)
     if is_tiered and device.platform == "cpu" and not options:
-        return _tiered_executable(text, out_avals, device, name, _compile_options(device, options, codegen))
-    return _compiled_executable(text, out_avals, device, name, _compile_options(device, options, codegen))
+        return _tiered_executable(text, out_avals, device, name, compile_options(device, options, codegen))
+    return _compiled_executable(text, out_avals, device, name, compile_options(device, options, codegen))
 
 
 def _compiled_executable(
-    text: str, out_avals: Sequence[ShapedArray], device: Device, name: str, compile_options: Any,
+    text: str, out_avals: Sequence[ShapedArray], device: Device, name: str, raw_options: Any,
     stubs: Sequence[Any] = (),
 ) -> Executable:  # fmt: skip
-    raw, file = _compiled_once(text, device, compile_options, stubs)
-    stored = None
+    raw, file = _compiled_once(text, device, raw_options, stubs)
+    has_loops, stored = "stablehlo.while" in text, None
     if file is not None:
         calls = tuple(library for library, each in LIBRARIES.items() if each.is_called_by(text))
-        stored = StoredProgram(file, compile_options.SerializeAsString(), _LOOP in text, calls)
-    return Executable(watched(runnable(raw, out_avals, device), text, device.platform), out_avals, device, name, stored)
+        stored = StoredProgram(file, raw_options.SerializeAsString(), has_loops, calls)
+    program = watched(runnable(raw, out_avals, device), has_loops, device.platform)
+    return Executable(program, out_avals, device, name, stored)
 
 
 def _tiered_executable(
-    text: str, out_avals: Sequence[ShapedArray], device: Device, name: str, compile_options: Any,
+    text: str, out_avals: Sequence[ShapedArray], device: Device, name: str, raw_options: Any,
     stubs: Sequence[Any] = (),
 ) -> Executable:  # fmt: skip
     """The optimized program where it is known already, and otherwise the quick one, which it may replace."""
 
     def optimized() -> Executable:
-        return _compiled_executable(text, out_avals, device, name, compile_options, stubs)
+        return _compiled_executable(text, out_avals, device, name, raw_options, stubs)
 
-    key, file = _key_of(text, device, compile_options)
+    key, file = _key_of(text, device, raw_options)
     if key in _recent or _is_stored(file):
         return optimized()
     start = time.perf_counter()
-    quick = _compiled_executable(text, out_avals, device, name, _updated(compile_options, _UNOPTIMIZED), stubs)
+    quick = _compiled_executable(text, out_avals, device, name, updated(raw_options, UNOPTIMIZED), stubs)
     seconds = time.perf_counter() - start
     program = TieredProgram(quick.raw, lambda: optimized().raw, seconds, runs_in_background(quick.raw))
     return Executable(program, out_avals, device, name)
@@ -188,12 +138,11 @@ def load_stored(
         raw = _disk_cache().load(stored.file, device, runtime._jax.CompileOptions.ParseFromString(stored.options))
     if raw is None:
         return None
-    program = watched(runnable(raw, out_avals, device), _LOOP if stored.has_loops else "", device.platform)
+    program = watched(runnable(raw, out_avals, device), stored.has_loops, device.platform)
     return Executable(program, out_avals, device, name, stored)
 
 
 LIBRARIES = {"lapack": lapack, "hybrid": hybrid, "native": native, "failing_calls": failing_calls}
-_LOOP = "stablehlo.while"
 
 _recent: OrderedDict[Any, Any] = OrderedDict()  # small programs by their text, or their file's name, the latest last
 _RECENT_PROGRAMS, _RECENT_TEXT = 256, 1 << 16  # how many, and of what length at most
@@ -272,13 +221,13 @@ def compile_partitioned(
 
     def compile_for(target: Mesh, called: Sequence[Any] = ()) -> Any:
         all_options = {**(NO_TIMEOUT if called else {}), **(options or {})}
-        compile_options = _over(target, _compile_options(target.flat[0], all_options, codegen))
-        build = compile_options.executable_build_options
+        raw_options = _over(target, compile_options(target.flat[0], all_options, codegen))
+        build = raw_options.executable_build_options
         # At least one element; one for each argument and result otherwise.
         build.allow_spmd_sharding_propagation_to_parameters = [s is None for s in in_shardings] or [False]
         build.allow_spmd_sharding_propagation_to_output = [s is None for s in out_shardings] or [False]
         try:
-            return _compiled(text, target.flat, compile_options, called)
+            return _compiled(text, target.flat, raw_options, called)
         except RuntimeError as error:
             _raise_if_option(error)
             raise
@@ -321,7 +270,7 @@ def _as_arguments(
 
 
 def _partitioned_axes(sharding: NamedSharding, rank: int) -> Any:
-    """What a sharding says of arrays with `rank` axes, without axes of size 1."""
+    """A key: equal for shardings of arrays with `rank` axes that differ in axes of the mesh of size 1 alone."""
     spec, sizes = sharding.spec, sharding.mesh.shape
     parts = [tuple([name for name in axes_of(part) if sizes[name] > 1]) for part in spec]
     return rank, sharding.mesh, *parts, *[()] * (rank - len(parts)), spec.unreduced, spec.reduced
@@ -351,8 +300,8 @@ def compile_text(text: str, device: Device, options: Any, callbacks: Sequence[Ca
         if "Unknown MLIR failure" not in str(error):
             raise
     # One kernel fused from about 2000 elementwise operations is more than the fusion emitters can take.
-    unfused = _QUICK_OPTIONS.get(device.platform) or {"xla_disable_hlo_passes": "fusion"}
-    return _compiled(text, [device], _updated(options, unfused), callbacks)
+    unfused = QUICK_OPTIONS.get(device.platform) or {"xla_disable_hlo_passes": "fusion"}
+    return _compiled(text, [device], updated(options, unfused), callbacks)
 
 
 def _compiled(text: str, devices: Sequence[Device], options: Any, callbacks: Sequence[Any]) -> Any:
@@ -389,84 +338,3 @@ def _linked(text: str) -> str:
         if library.is_called_by(text):
             library.register()
     return text
-
-
-# -- Options
-
-
-def _compile_options(device: Device, overrides: dict[str, Any] | None, codegen: Codegen = _USUAL) -> Any:
-    overrides = _checked(overrides or {})
-    extra = dict(_EXTRA_OPTIONS.get(device.platform, {}))
-    if codegen.tiled:
-        extra.pop(_TILED_EMITTER, None)
-    if not codegen.unrolled:
-        extra.update(_ROLLED_OPTIONS.get(device.platform, {}))
-    for option in extra.keys() & overrides.keys():
-        extra[option] = str(overrides.pop(option))
-    efforts = {name: overrides.pop(name) for name in _EFFORTS if name in overrides}
-    chosen = dict(_QUICK_OPTIONS.get(device.platform, {})) if codegen.quick else {}
-    if codegen.wide:
-        chosen |= _WIDE_OPTIONS.get(device.platform, {})
-    flags = {**process_options, **chosen, **overrides}
-    options = _updated(_with_extra_options(options_for(device), extra), flags)
-    for name, value in efforts.items():
-        if not hasattr(options.executable_build_options, name):
-            raise ValueError(f"The XLA of jaxlib {jaxlib.version.__version__} has no compiler option {name!r}.")
-        setattr(options.executable_build_options, name, value)
-    return options
-
-
-# The compiler options that are no flags of XLA: how hard it is to try. A jaxlib need not have them all.
-_EFFORTS = ("exec_time_optimization_effort", "memory_fitting_effort", "memory_fitting_level", "optimization_level")
-
-
-def options_for(device: Device) -> Any:
-    """Options that assign the program to the device: it would otherwise belong to the first one."""
-    options = runtime._jax.CompileOptions()
-    assignment = runtime._jax.DeviceAssignment.create(
-        np.array([[device.id]], np.int32)
-    )  # indexed by replica and partition
-    options.device_assignment = options.executable_build_options.device_assignment = assignment
-    return options
-
-
-def _checked(flags: dict[str, Any]) -> dict[str, Any]:
-    for name, value in flags.items():
-        if not isinstance(value, (bool, int, float, str)):
-            raise ValueError(f"The compiler option {name!r} must be a bool, a number or a string, not {value!r}.")
-    return dict(flags)
-
-
-def _updated(options: Any, flags: dict[str, Any]) -> Any:
-    """A copy of the options with more flags; a flag given twice has its later value."""
-    copy = runtime._jax.CompileOptions.ParseFromString(options.SerializeAsString())
-    copy.env_option_overrides = list({**dict(copy.env_option_overrides), **flags}.items())
-    return copy
-
-
-def _with_extra_options(options: Any, extra: dict[str, str]) -> Any:
-    """The options with items added to `xla_backend_extra_options`, a map that jaxlib gives no access to.
-
-    Protocol buffers merge when their bytes are put one after the other, so a message that holds the map alone is
-    appended: CompileOptionsProto.executable_build_options = 3, its .debug_options = 3, its
-    .xla_backend_extra_options = 500, and of each item the key = 1 and the value = 2.
-    """
-    message = options.SerializeAsString()
-    for key, value in extra.items():
-        item = _field(1, key.encode()) + _field(2, value.encode())
-        message += _field(3, _field(3, _field(500, item)))
-    return runtime._jax.CompileOptions.ParseFromString(message)
-
-
-def _field(number: int, payload: bytes) -> bytes:
-    """A protocol buffer field that holds bytes: tag, length, payload."""
-    return _varint(number << 3 | 2) + _varint(len(payload)) + payload
-
-
-def _varint(n: int) -> bytes:
-    """An integer in groups of seven bits, the lowest first, with the high bit set on all but the last."""
-    groups = []
-    while n > 0x7F:
-        groups.append(n & 0x7F | 0x80)
-        n >>= 7
-    return bytes([*groups, n])

@@ -44,7 +44,7 @@ class ProgramOfEachProcess(PartitionedExecutable):
           DeletedArrayError: one of the buffers was deleted or donated.
           ProcessLost: another process is gone.
           ProgramMismatch: another process runs another program instead.
-          RuntimeError: what XLA has to say.
+          RuntimeError: the program failed in XLA; the message is XLA's.
         """
         program = self.program
         try:

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 from xpr.backend import runtime
 from xpr.backend.allocator import machine_memory
 from xpr.backend.buffers import Buffer, Device, handler_for, moved
-from xpr.backend.waiting import shortest_path
+from xpr.backend.waiting import direct_execute
 from xpr.core.avals import ShapedArray
 
 
 class StoredProgram(NamedTuple):
-    """Where a program is in the cache on disk, and what else it takes to load it.
+    """The file of a program in the cache on disk, and what else is needed to load it.
 
     Attributes:
       file: the name of its file.
@@ -56,7 +56,7 @@ class Executable:
 
         Raises:
           DeletedArrayError: one of the buffers was deleted or donated.
-          RuntimeError: what XLA has to say.
+          RuntimeError: the program failed in XLA; the message is XLA's.
         """
         try:
             return self.raw.execute_sharded(buffers).consume_with_handlers(self.handlers)
@@ -68,11 +68,12 @@ class Executable:
         return self.run(on_device)
 
     def hot_path(self) -> tuple[Callable[..., Any], list[Any] | None, bool] | None:
-        """How it is run from now on: the function, the handlers of its results, and whether to keep its token.
+        """How the program is run from now on: the function, the handlers of its results, and whether to keep its token.
 
-        See `shortest_path`; None where that is. Without handlers the function has one argument, and returns buffers.
+        The function and whether to keep the token are those of `direct_execute`; None where that is None. Where there
+        are no handlers, the function has one argument, and returns buffers.
         """
-        path = shortest_path(self.raw)
+        path = direct_execute(self.raw)
         return path and (path[0], self.handlers, path[1])
 
     def as_text(self) -> str:
@@ -88,10 +89,10 @@ class Executable:
         return self.raw.get_compiled_memory_stats()
 
 
-class _WithoutMemory:
+class _TooLargeProgram:
     """A program that needs more memory than there is: it can be inspected, and raises when it is run.
 
-    Programs run in the background, so the system would end the process while it writes results.
+    If it ran, the system would end the process when memory runs out.
     """
 
     __slots__ = ("_needed", "_out_avals", "raw")
@@ -117,7 +118,7 @@ class _WithoutMemory:
 
 
 class _PluginProgram:
-    """A program of another platform's plugin, which would end the process if it were given a buffer on CPU."""
+    """A program on another platform than the CPU, whose plugin would end the process if it were given a CPU buffer."""
 
     __slots__ = ("raw",)
 
@@ -148,4 +149,4 @@ def runnable(raw: Any, out_avals: Sequence[ShapedArray], device: Device) -> Any:
     stats = raw.get_compiled_memory_stats()
     needed = stats.argument_size_in_bytes + stats.output_size_in_bytes + stats.temp_size_in_bytes
     needed -= stats.alias_size_in_bytes
-    return _WithoutMemory(raw, needed, out_avals) if needed > most else raw
+    return _TooLargeProgram(raw, needed, out_avals) if needed > most else raw

@@ -19,7 +19,7 @@ from xpr.errors import DeviceNotFound
 
 
 class Toolkit(NamedTuple):
-    """One CUDA generation: the wheels' suffix, and the NVIDIA libraries to load, in an order that resolves them."""
+    """A major version of CUDA: the wheels' suffix, and the NVIDIA libraries to load, in an order that resolves them."""
 
     suffix: str
     libraries: tuple[tuple[str, tuple[str, ...]], ...]  # (folder under `nvidia`, file names)
@@ -78,7 +78,7 @@ def make_client() -> Any:
 
 
 def find_plugin() -> tuple[Toolkit, str] | None:
-    """The first generation whose plugin library is installed, with the library's path."""
+    """The first toolkit whose plugin library is installed, with the library's path."""
     for toolkit in TOOLKITS:
         for root in folders_of("jax_plugins"):
             plugin = os.path.join(root, f"xla_{toolkit.suffix}", "xla_cuda_plugin.so")

@@ -68,7 +68,7 @@ def _with_threads(
 
 @cache
 def _openblas() -> tuple[ctypes.c_void_p, ctypes.c_void_p] | None:
-    """What gets and what sets the number of threads of OpenBLAS, if that is what SciPy loaded, and if C can call it."""
+    """The functions that get and set OpenBLAS's number of threads; None if SciPy uses another BLAS, or without C."""
     if not native.available():
         return None
     importlib.import_module("jaxlib.cpu._lapack").initialize()

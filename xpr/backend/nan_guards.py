@@ -1,4 +1,4 @@
-"""Exponentials on CPU of what may be a nan that LLVM knows, in a module's text.
+"""Guards of exponentials in a module's text, for CPU, where LLVM may see that their operand is nan.
 
 XLA:CPU's code of exp converts a float to an integer, which has no value for a nan: LLVM may then leave out the store
 of the result. That happens where LLVM sees, in one kernel, that the operand is nan in some branch, as in
@@ -7,8 +7,8 @@ result (jaxlib 0.10.2; so in JAX). `select(x == x, exp(x), x)` has no such branc
 slower, so it is written only where constants can meet to a nan on the way to the operand within one kernel: not
 through matrix products, sums and calls of libraries, whose results are in memory.
 
-The analysis says of each value which constants it may be in some branch, as a set of classes: none for what is known
-at run time alone.
+The analysis finds for each value the constants that it may be in some branch, as a set of classes; the set is empty
+for a value that is known at run time alone.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ class _Analysis:
         return _ANY | NAN * any(all(c & wanted for c, wanted in zip(classes, each)) for each in invalid)
 
     def of_regions(self, operation: _Operation, classes: list[int], env: dict[str, int]) -> int:
-        """Of a loop or a branch it may be known that something is nan; of other operations the result is in memory."""
+        """The classes of the result of a loop, a branch or another operation with regions."""
         of_arguments = _union(classes)
         if operation.name == "stablehlo.while":
             of_arguments &= NAN
@@ -167,7 +167,7 @@ def _union(classes: Sequence[int]) -> int:
 
 
 def _classes_of(value: Any) -> int:
-    """Of what classes the elements of a constant are; None for a value that is not known."""
+    """The classes of the elements of a constant; that of nan for None, which stands for a value that is not known."""
     if value is None:
         return NAN
     array = np.asarray(value)

@@ -20,7 +20,7 @@ from xpr.backend import runtime
 from xpr.backend.foreign import pycapsule
 
 LIBRARY = Path(__file__).parent / "c" / "native.so"  # compiled by hatch_build.py
-SORT, ORDER = "xpr_sort", "xpr_order"  # what they do is said in c/sort.c
+SORT, ORDER = "xpr_sort", "xpr_order"  # described in c/sort.c
 THREADED = "xpr_threaded_"  # names of routines that c/lapack.c calls begin so
 _lock = threading.Lock()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 
 class OpenSocket:
-    """One of them: its number, its address, and that of the other side where it does not listen."""
+    """A TCP socket: its file descriptor, its address, and the address of the other side unless it listens."""
 
     __slots__ = ("number", "listens", "address", "peer")
 

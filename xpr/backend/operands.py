@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend import compiler, devices
+from xpr.backend import buffers, devices
 from xpr.backend.array import Array
 from xpr.backend.buffers import Buffer, putter
 from xpr.backend.devices import Device
@@ -52,12 +52,12 @@ def buffer_on(x: Any, aval: ShapedArray, device: Device) -> Buffer:
         if type(x) is Ref:
             return buffer_on(x.held(), aval, device)
         host = integer(x, aval.dtype) if type(x) is int else _in_numpy(x)
-        return compiler.put(np.asarray(host, aval.dtype), aval, device)
+        return buffers.put(np.asarray(host, aval.dtype), aval, device)
     if x.device is device:
         return x.buffer
     if x._buffer is None or type(x._device) is NamedSharding:
-        return compiler.put(np.asarray(x.host), aval, device)
-    return compiler.to_device(x._buffer, aval, device)
+        return buffers.put(np.asarray(x.host), aval, device)
+    return buffers.to_device(x._buffer, aval, device)
 
 
 def operand_buffer(x: Any, aval: ShapedArray) -> Buffer:
@@ -76,7 +76,7 @@ def operand_buffer(x: Any, aval: ShapedArray) -> Buffer:
 
 @functools.lru_cache(4096)
 def _scalar_buffer(value: bytes, aval: ShapedArray, device: Device) -> Buffer:
-    return compiler.put(np.frombuffer(value, aval.dtype).reshape(()), aval, device)
+    return buffers.put(np.frombuffer(value, aval.dtype).reshape(()), aval, device)
 
 
 # -- Plain values, which calls of known programs may have as arguments

@@ -61,7 +61,7 @@ def sharding_rule_text(
     operands: Sequence[Sequence[Sequence[Any]]], results: Sequence[Sequence[Sequence[Any]]], sizes: Mapping[Any, int],
     kinds: Mapping[str, Collection[Any]],
 ) -> str:  # fmt: skip
-    """How axes of operands and results belong together, as the attribute that Shardy reads.
+    """The sharding rule of an operation: which axes are partitioned together, as the attribute that Shardy reads.
 
     Args:
       operands, results: for each axis of each array its factors, the one that runs slowest first.

@@ -78,7 +78,7 @@ class ProcessGroup:
         self._leaving = False
         self._gloo: set[Address] = set()
         self._service: Any = None
-        self._cpu_arguments: dict[str, Any] = {}  # those with which a CPU client is made
+        self._cpu_arguments: dict[str, Any] = {}  # the arguments with which a CPU client is made
         self.links = Links(index, count, coordinator, bind, timeout, heartbeat, lambda: self._serve(bind))
         self.links.watch(self)
         self._connect(coordinator)
@@ -128,7 +128,7 @@ class ProcessGroup:
         return self.may_never_end(lambda: make(**self._cpu_arguments))
 
     def make_gpu_client(self, make: Callable[[dict[str, Any], Any], R]) -> R:
-        """The same for a GPU client, which takes options and XLA's distributed client."""
+        """The GPU client that `make` creates from options and XLA's distributed client."""
         self.exchange(self.everyone, "use of the GPU", None, self._timeout)
         options: dict[str, Any] = {"node_id": self.index, "num_nodes": self.count}
         if self.local_device_ids is not None:

@@ -54,7 +54,7 @@ class Log:
         self.order = 0  # a hash of all, in order
         self.last: deque[Program] = deque(maxlen=_REMEMBERED)
         self.exchanges = 0
-        self.followers: dict[int, set[int]] = {}  # what ran right after each program
+        self.followers: dict[int, set[int]] = {}  # by program, those that ran right after it
 
     def add(self, program: Program) -> None:
         if self.last:

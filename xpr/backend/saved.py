@@ -8,8 +8,11 @@ from typing import Any
 import jaxlib.version
 
 from xpr.backend import runtime
+from xpr.backend.buffers import Device
 from xpr.backend.cache import processor
-from xpr.backend.compiler import LIBRARIES, Device, Executable, options_for, runnable
+from xpr.backend.compile_options import options_for
+from xpr.backend.compiler import LIBRARIES
+from xpr.backend.executable import Executable, runnable
 from xpr.backend.waiting import watched
 from xpr.core.avals import ShapedArray
 
@@ -54,8 +57,8 @@ def load_executable(
         LIBRARIES[library].register()
     devices = runtime._jax.DeviceList((device,))
     raw = device.client.deserialize_executable(data, devices, options_for(device), [])
-    loops = "stablehlo.while" if " while(" in raw.hlo_modules()[0].to_string() else ""
-    return Executable(watched(runnable(raw, out_avals, device), loops, device.platform), out_avals, device, name)
+    has_loops = " while(" in raw.hlo_modules()[0].to_string()
+    return Executable(watched(runnable(raw, out_avals, device), has_loops, device.platform), out_avals, device, name)
 
 
 def called_libraries(executable: Executable) -> list[str]:

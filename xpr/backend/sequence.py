@@ -66,7 +66,7 @@ class SequenceExecutable:
 
         Raises:
           DeletedArrayError: one of the buffers was deleted or donated.
-          RuntimeError: what XLA has to say.
+          RuntimeError: the program failed in XLA; the message is XLA's.
         """
         values: list[Any] = buffers + self.numbers
         values += [None] * (self.size - len(values))

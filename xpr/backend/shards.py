@@ -18,9 +18,10 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend import processes, runtime
-from xpr.backend.buffers import Buffer, Device, get, raise_if_deleted
+from xpr.backend.buffers import Buffer, Device, get, raise_if_deleted, result_handler
+from xpr.backend.hlo_shardings import raw_sharding
 from xpr.backend.runtime import without_jax
-from xpr.backend.sharding import NamedSharding, raw_sharding, typed
+from xpr.backend.sharding import NamedSharding, typed
 from xpr.backend.waiting import keep_until_done
 from xpr.core.avals import ShapedArray
 from xpr.core.source import here, summarize
@@ -41,7 +42,7 @@ def put_shards(host: np.ndarray, aval: ShapedArray, sharding: NamedSharding) -> 
 
 
 def assemble(parts: Sequence[np.ndarray], aval: ShapedArray, sharding: NamedSharding) -> Buffer:
-    """One buffer of the part for each device of this process, in their order; it may share memory with the parts.
+    """One buffer of several parts, one for each device of this process in their order; it may share the parts' memory.
 
     jaxlib 0.10 can copy to one device only: it fails with "bad_function_call" where it is to copy to several.
 
@@ -127,10 +128,8 @@ def _not_addressable_message(aval: ShapedArray, sharding: NamedSharding) -> str:
 @functools.lru_cache(4096)
 def sharded_handler(aval: ShapedArray, sharding: NamedSharding) -> Any:
     """The jaxlib object that turns one result of an execution into a buffer on several devices."""
-    make = runtime._jax.array_result_handler
-    without_checks = {"_skip_checks": True} if "_skip_checks" in (make.__doc__ or "") else {}
     aval = aval.physical
-    return make(aval, raw_sharding(sharding, aval.ndim), committed=True, **without_checks)
+    return result_handler(aval, raw_sharding(sharding, aval.ndim))
 
 
 class _Running:
@@ -191,7 +190,7 @@ class PartitionedExecutable:
           DeletedArrayError: one of the buffers was deleted or donated.
           ProcessLost: it runs on devices of another process, too, which is gone.
           ProgramMismatch: another process runs another program instead.
-          RuntimeError: what XLA has to say.
+          RuntimeError: the program failed in XLA; the message is XLA's.
         """
         try:
             raw = self.raw

@@ -4,28 +4,30 @@ Lowering rules write operations with `Builder.op`, always in MLIR's generic form
 
     %3 = "stablehlo.add"(%1, %2) : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
 
-A `Value` is an SSA name with its type. A `Module` holds the functions; a `Builder` writes the body of one of them, or
-of a region inside one. Nothing here needs a compiler.
+A `Value` is an SSA name with its type. A `Builder` writes the body of a function of a `Module`, or of a region inside
+one. Nothing here needs a compiler.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend import runtime
 from xpr.backend.callbacks import TARGETS, TARGETS_OF_PARTS, Callback, HostFunction
-from xpr.backend.mesh import MeshOfProcesses
+from xpr.backend.dimension_arithmetic import SIZE, compare, polynomial
 from xpr.backend.mlir_text import NUMBER_AS_TOKEN, TOKEN, axis_text, dense, int_array, int_list, quoted, tensor_type
-from xpr.backend.nan_guards import guard_exponentials, has_exponentials
-from xpr.backend.sharding import AbstractMesh, Mesh, NamedSharding, PartitionSpec, axes_of, sharding_from_hlo
+from xpr.backend.program_devices import Inspection
+from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec
 from xpr.core.avals import ShapedArray
-from xpr.dimensions.expressions import DimExpr, Factor, is_symbolic_dim, max_dim, unexpected
+from xpr.dimensions.expressions import is_symbolic_dim, max_dim
+
+if TYPE_CHECKING:
+    from xpr.backend.stablehlo_module import Module
 
 _METADATA = " {mhlo.frontend_attributes = {"
 
@@ -46,49 +48,6 @@ class Value:
         return f"{self.name} : {tensor_type(self.aval)}"
 
 
-class Inspection:
-    """A callback that receives, after compiling, the sharding of a value with `ndim` axes over a mesh.
-
-    In a region that is manual along some axes, `manual_axes`, it is the sharding of the value of one device. `key` is
-    its name in the text: the address of `append_sharding`, which the compiler calls and does not keep alive.
-    """
-
-    __slots__ = ("callback", "mesh", "ndim", "manual_axes", "append_sharding", "key", "shardings")
-
-    def __init__(self, callback: Callable[[NamedSharding], Any], mesh: Mesh, ndim: int, manual_axes: Sequence[Any]):
-        self.callback, self.mesh, self.ndim, self.manual_axes = callback, mesh, ndim, manual_axes
-        self.shardings: list[Any] = []  # the compiler only appends to it
-        self.append_sharding = self.shardings.append
-        encoded = runtime.xc.encode_inspect_sharding_callback(self.append_sharding)
-        self.key = "".join(f"\\{byte:02X}" for byte in encoded)
-
-    def call(self) -> None:
-        """Calls the callback."""
-        names = [name for name in self.mesh.axis_names if name not in self.manual_axes]
-        first = tuple([slice(None) if name in names else 0 for name in self.mesh.axis_names])
-        for hlo in self.shardings:
-            sharding = sharding_from_hlo(hlo, Mesh(self.mesh.devices[first], names), self.ndim)
-            whole = all(name in names for name in sharding.mesh.axis_names)
-            self.callback(NamedSharding(self.mesh, sharding.spec) if whole else sharding)
-
-
-_DEEP = 8  # products
-_FEW_ELEMENTS = 1 << 16  # of all results together: what computes fewer runs for microseconds
-_LARGE = 1 << 18  # elements
-
-
-class Codegen(NamedTuple):
-    """What XLA:CPU writes for a program: whether loops are unrolled, transposes go tile by tile, vectors are wide.
-
-    `quick`: it takes more time to compile than to run.
-    """
-
-    unrolled: bool = True
-    tiled: bool = False
-    wide: bool = False
-    quick: bool = False
-
-
 # XLA:CPU hands sums of 4096 elements and more to a library, YNNPACK, together with the elementwise operations before
 # them. Its maxima and minima leave out a nan in their first operand (jaxlib 0.10.2). It has no clamp, so a maximum
 # written as a clamp whose upper bound is infinite is left to XLA, which has nan in the result where there is one.
@@ -96,15 +55,13 @@ _OTHER_BOUND: dict[str, Callable[[np.dtype], Any]] = {
     "stablehlo.maximum": dtypes.greatest, "stablehlo.minimum": dtypes.least
 }  # fmt: skip
 
-
-SIZE = ShapedArray((), dtypes.int32)  # the type of dimensions
-
 # Operations that take the shape of their result, where it is symbolic.
 _WITH_SHAPE = {
     "stablehlo.broadcast_in_dim": "stablehlo.dynamic_broadcast_in_dim",
     "stablehlo.reshape": "stablehlo.dynamic_reshape",
     "stablehlo.iota": "stablehlo.dynamic_iota",
 }
+_LARGE = 1 << 18  # elements
 
 # Of what these compute from floats XLA makes no number that is broadcast, if an operand is none; x * 0 stays as it is.
 _KEEPS_VARIED = frozenset(
@@ -117,184 +74,6 @@ _KEEPS_VARIED = frozenset(
 )  # fmt: skip
 
 NOT_INLINED = 'mhlo.frontend_attributes = {inlineable = "false"}'  # an attribute of calls
-POLYMORPHIC = "jax.uses_shape_polymorphism = true"  # an attribute of modules
-
-
-class Module:
-    """A module under construction: its functions, and the platform it is for: "cpu", or "cuda" for devices that say
-    "gpu", or any other name.
-    """
-
-    def __init__(self, platform: str = "cpu"):
-        self.platform = "cuda" if platform == "gpu" else platform
-        self.functions: list[str] = []
-        self.elements = 0.0  # how many its operations compute, loops and scatters infinitely many
-        self.draws = False  # whether it draws random numbers, which are to be those of JAX to the last bit
-        self.products = 0  # how many matrix products it has
-        self.has_hot_loops = False  # some that are several times slower on CPU if they are not unrolled
-        self.has_large_transposes = False
-        self.has_formulas = False  # whether functions are written as arithmetic
-        self.callbacks: list[Callback] = []  # the Python functions it calls, by the number it calls them by
-        self.calls_expected = False  # whether most runs call some of them
-        self.shared: dict[Any, Any] = {}  # functions that lowering has already written, by its keys
-        self.varied_results: dict[str, list[bool]] = {}  # which results of a function are, see `Builder.varied`
-        self.mesh: Mesh | None = None  # of a program on several devices: what numbers them
-        self.manual: dict[Any, Mesh] = {}  # the named axes of the manual regions around what is written, and their mesh
-        self.dimension_variables: tuple[str, ...] = ()  # which all of its functions but `main` take first
-        self.is_polymorphic = False  # whether shapes in it are known only when it is compiled
-        self.located = False  # whether operations are written with the user's lines
-        self.exported = False  # whether other installations are to read it
-        self.inspections: list[Inspection] = []  # callbacks that receive shardings of values
-        self.kept: list[Any] = []  # what the compiler calls while it partitions the program
-        self.constants: dict[str, Any] = {}  # their values, by their names
-        self._meshes: dict[Mesh, str] = {}
-        self.meshes: list[str] = []  # definitions of the meshes that inlined functions name
-        self._channels = 0
-        self._groups = 0
-        self._names: dict[str, int] = {}
-        self._next = 0
-
-    @property
-    def codegen(self) -> Codegen:
-        """How XLA:CPU is to compile it: deep networks run as fast without unrolled loops, and compile 10 % sooner."""
-        unrolled = self.has_hot_loops or self.products < _DEEP
-        alone = self.mesh is None and not self.is_polymorphic
-        quick = self.elements <= _FEW_ELEMENTS and alone and not self.draws
-        return Codegen(unrolled, self.has_large_transposes, self.has_formulas, quick)
-
-    def fresh(self) -> str:
-        self._next += 1
-        return f"%{self._next}"
-
-    def unique_name(self, base: str) -> str:
-        clean = "".join(c if c.isalnum() or c in "_." else "_" for c in base) or "f"
-        count = self._names.get(clean, 0)
-        self._names[clean] = count + 1
-        return f"{clean}_{count}" if count else clean
-
-    def function(
-        self,
-        name: str,
-        in_avals: Sequence[ShapedArray],
-        body: Callable[[Builder, list[Value]], list[Value]],
-        *,
-        public: bool = False,
-        takes_dimensions: bool = True,
-        argument_attributes: Sequence[str] = (),
-        result_attributes: Sequence[str] = (),
-        takes_varied: bool = False,
-    ) -> str:
-        """Adds a function whose body is written by `body(builder, arguments) -> results`; returns its name.
-
-        `takes_dimensions` says whether it takes the dimension variables, if it is not public and there are any;
-        `takes_varied` whether its arguments are varied even so, see `Builder.varied`.
-        """
-        name = name if public else self.unique_name(name)
-        builder = Builder(self)
-        arguments = [Value(f"%arg{i}", aval) for i, aval in enumerate(in_avals)]
-        builder.varied = set(arguments) if public or takes_varied else set()
-        builder.runs_once = public
-        attributes = list(argument_attributes) or [""] * len(arguments)
-        if self.dimension_variables and takes_dimensions and not public:
-            builder.dimensions = {each: Value(f"%dim{i}", SIZE) for i, each in enumerate(self.dimension_variables)}
-            attributes[:0] = [f" {{jax.global_constant = {quoted(each)}}}" for each in self.dimension_variables]
-        results = body(builder, arguments)
-        self.varied_results[name] = [v in builder.varied for v in results]
-        arguments = [*([] if public else builder.dimensions.values()), *arguments]
-        header = ", ".join(f"{v.name}: {tensor_type(v.aval)}{a}" for v, a in zip(arguments, attributes))
-        types = ", ".join(tensor_type(v.aval) for v in results)
-        result_types = ", ".join(f"{tensor_type(v.aval)}{a}" for v, a in zip(results, result_attributes)) or types
-        lines = "\n".join(builder.lines)
-        self.functions.append(
-            f"func.func {'public' if public else 'private'} @{name}({header}) -> ({result_types}) {{\n{lines}\n"
-            f'"func.return"({", ".join(v.name for v in results)}) : ({types}) -> ()\n}}'
-        )
-        return name
-
-    def text(self, name: str = "xpr") -> str:
-        clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "f"
-        attributes = [POLYMORPHIC] if self.is_polymorphic else []
-        meshes = [f"sdy.mesh @{name} = {self._mesh_text(mesh)}" for mesh, name in self._meshes.items()]
-        if self.mesh is not None:
-            attributes += [f"mhlo.num_partitions = {self.mesh.size} : i32", "mhlo.num_replicas = 1 : i32"]
-        header = f" attributes {{{', '.join(attributes)}}}" if attributes else ""
-        functions = self.functions
-        if (self.platform == "cpu" or self.is_polymorphic) and has_exponentials(functions):
-            functions = guard_exponentials(functions, self.constants)
-        return f"module @{clean}{header} {{\n" + "\n".join([*meshes, *self.meshes, *functions]) + "\n}\n"
-
-    def _mesh_text(self, mesh: Mesh) -> str:
-        axes = ", ".join(f"{axis_text(name)}={size}" for name, size in mesh.shape.items())
-        numbers = self.numbers(mesh).reshape(-1).tolist()
-        order = "" if numbers == sorted(numbers) else f", device_ids=[{', '.join(map(str, numbers))}]"
-        return f"<[{axes}]{order}>"
-
-    def numbers(self, mesh: Mesh) -> np.ndarray:
-        """The numbers that the devices of a mesh have in the program, on its grid.
-
-        Raises:
-          ValueError: the mesh has other devices than the program, or has them in another order, by which XLA's arrays
-            and programs would take one device for another.
-        """
-        if not isinstance(mesh, Mesh):  # in a program that is exported: on the devices that it will have, in order
-            return np.arange(mesh.size).reshape(mesh.axis_sizes)
-        whole: Any = self.mesh
-        numbers = {device: i for i, device in enumerate(whole.flat)}
-        if set(mesh.flat) != numbers.keys():
-            size = "" if mesh.size == len(numbers) else ", and cannot change the size of the mesh"
-            raise ValueError(
-                f"Received incompatible devices for jitted computation: it runs on {len(numbers)}, {whole.text}, and "
-                f"a part of it on {mesh.size}, {mesh.text}{size}. They must be the same devices: make one mesh of "
-                "them, or jit the parts by themselves."
-            )
-        if mesh.flat != whole.flat and not isinstance(whole, MeshOfProcesses):
-            raise ValueError(
-                "Received incompatible devices for jitted computation: it runs on "
-                f"{_ids(whole)}, and a part of it, over {mesh.text}, on {_ids(mesh)}: "
-                "they must be in the same order. Make one mesh of them, or put arrays on this one with "
-                "xpr.device_put(x, NamedSharding(mesh, spec))."
-            )
-        return np.array([numbers[device] for device in mesh.flat]).reshape(mesh.axis_sizes)
-
-    def _with_devices(self, mesh: AbstractMesh) -> Any:
-        """The mesh of the program that has these axes; itself, in a program that is exported."""
-        known = [each for each in (self.mesh, *self._meshes) if isinstance(each, Mesh)]
-        return next((each for each in known if each.shape_tuple == mesh.shape_tuple), mesh)
-
-    def sharding(self, mesh: Any, spec: Sequence[Any], ndim: int, is_open: bool = False) -> str:
-        """`<@mesh, [{"x"}, {}]>`; what is open may be partitioned further, along axes that are not Explicit.
-
-        What is unreduced is not open: Shardy would sum it over further axes, too.
-        """
-        if not isinstance(mesh, Mesh):
-            mesh = self._with_devices(mesh)
-        if mesh not in self._meshes:
-            self.numbers(mesh)
-            self._meshes[mesh] = f"mesh{len(self._meshes) or ''}"
-        sums: Collection[Any] = getattr(spec, "unreduced", ())
-        is_open, axes = is_open and not sums, []
-        for part in (*spec, *[None] * (ndim - len(spec))):
-            names = [*map(axis_text, axes_of(part)), *["?"] * (is_open or part is PartitionSpec.UNCONSTRAINED)]
-            axes.append(f"{{{', '.join(names)}}}")
-        used = {*sums, *self.manual, *[name for part in spec for name in axes_of(part)]}
-        copies = [name for name in mesh.explicit_axes if name not in used] if is_open else []
-        sets = {"replicated": copies, "unreduced": [name for name in mesh.axis_names if name in sums]}
-        texts = [f", {kind}={{{', '.join(map(axis_text, names))}}}" for kind, names in sets.items() if names]
-        return f"<@{self._meshes[mesh]}, [{', '.join(axes)}]{''.join(texts)}>"
-
-    def sharding_group(self) -> int:
-        """The number of a new group of values that are sharded in the same way."""
-        self._groups += 1
-        return self._groups
-
-    def channel(self) -> str:
-        """The attribute of an operation by which the devices communicate."""
-        self._channels += 1
-        return f"channel_handle = #stablehlo.channel_handle<handle = {self._channels}, type = 1>"
-
-
-def _ids(mesh: Mesh) -> list[int]:
-    return [device.id for device in mesh.flat]
 
 
 class Builder:
@@ -321,7 +100,7 @@ class Builder:
         self.lines: list[str] = []
         self.located = 0  # how many lines have the location of an equation
         self._sizes: dict[Any, Value] = {}  # dimensions that were computed here
-        self._written: dict[str, Value] = {}  # what `op` wrote here, by its text
+        self._written: dict[str, Value] = {}  # the values that `op` wrote here, by the text of the operation
 
     @property
     def platform(self) -> str:
@@ -456,8 +235,7 @@ class Builder:
             return self.constant(int(size), SIZE)
         known = self._sizes.get(size)
         if known is None:
-            total = self._sum(size)
-            known = self._sizes[size] = total
+            known = self._sizes[size] = polynomial(self, size)
         return known
 
     def shape(self, shape: Sequence[Any]) -> Value:
@@ -476,52 +254,9 @@ class Builder:
         aval = SIZE.update(shape=(rank, 2))
         return self.op("stablehlo.concatenate", columns, aval, "dimension = 1 : i64")
 
-    def _sum(self, size: DimExpr) -> Value:
-        total: Value | None = None
-        for term, count in size.terms:
-            part = self._product([self._factor(f) for f, n in term.factors for _ in range(n)], count)
-            total = part if total is None else self.op("stablehlo.add", [total, part], SIZE)
-        return total  # type: ignore[return-value]  # an expression has terms
-
-    def _product(self, factors: Sequence[Value], count: int) -> Value:
-        product = self.constant(count, SIZE) if count != 1 or not factors else factors[0]
-        for each in factors if count != 1 else factors[1:]:
-            product = self.op("stablehlo.multiply", [product, each], SIZE)
-        return product
-
-    def _factor(self, factor: Factor) -> Value:
-        if factor.variable:
-            if factor.variable not in self.dimensions:
-                raise unexpected(factor.variable, self.dimensions)
-            return self.dimensions[factor.variable]
-        x, y = map(self.dimension, factor.operands)
-        if factor.operation in ("max", "min"):
-            return self.op(f"stablehlo.{factor.operation}imum", [x, y], SIZE)
-        return self._floor_division(x, y)[factor.operation == "mod"]
-
-    def _floor_division(self, x: Value, y: Value) -> tuple[Value, Value]:
-        """The quotient rounded down, and the remainder, which has the sign of the divisor."""
-        zero = self.constant(0, SIZE)
-        quotient, remainder = [self.op(f"stablehlo.{name}", [x, y], SIZE) for name in ("divide", "remainder")]
-        product = self.op("stablehlo.multiply", [remainder, y], SIZE)
-        rounded_up = self._compare(product, "LT", zero)
-        below = self.op("stablehlo.subtract", [quotient, self.constant(1, SIZE)], SIZE)
-        shifted = self.op("stablehlo.add", [remainder, y], SIZE)
-        return (
-            self.op("stablehlo.select", [rounded_up, below, quotient], SIZE),
-            self.op("stablehlo.select", [rounded_up, shifted, remainder], SIZE),
-        )
-
     def compare_sizes(self, x: Any, direction: str, y: Any) -> Value:
         """Whether two dimensions compare so: EQ or GE."""
-        return self._compare(self.dimension(x), direction, self.dimension(y))
-
-    def _compare(self, x: Value, direction: str, y: Value) -> Value:
-        return self.op(
-            "stablehlo.compare", [x, y], SIZE.update(dtype=dtypes.bool_),
-            f"comparison_direction = #stablehlo<comparison_direction {direction}>, "
-            "compare_type = #stablehlo<comparison_type SIGNED>",
-        )  # fmt: skip
+        return compare(self, self.dimension(x), direction, self.dimension(y))
 
     def size(self, n: Any, aval: ShapedArray) -> Value:
         """A dimension that fills an array of integers."""
@@ -820,12 +555,6 @@ class Builder:
             return []
         module, is_open = self.module, len(axes) < len(mesh.axis_names)
 
-        def types_of_parts(avals: Sequence[ShapedArray], specs: Sequence[Any]) -> list[ShapedArray]:
-            return [
-                a.update(shape=NamedSharding(mesh, PartitionSpec(*spec)).shard_shape(a.shape))
-                for a, spec in zip(avals, specs)
-            ]
-
         def shardings(avals: Sequence[ShapedArray], specs: Sequence[Any]) -> str:
             texts = [module.sharding(mesh, spec, a.ndim, is_open) for a, spec in zip(avals, specs)]
             return f"#sdy.sharding_per_value<[{', '.join(texts)}]>"
@@ -835,7 +564,7 @@ class Builder:
         try:
             if mesh.size == 1:  # the parts are the whole, and regions take no tokens
                 return body(self, list(operands))
-            region = self.region(types_of_parts(in_avals, in_specs), body, "sdy.return")
+            region = self.region(_shard_types(in_avals, mesh, in_specs), body, "sdy.return")
         finally:
             module.manual = before
         return self.ops(
@@ -868,3 +597,11 @@ class Builder:
         if key not in self.module.shared:
             self.module.shared[key] = self.module.function("fusion_barrier", [operand.aval], lambda _, args: args)
         return self.call(self.module.shared[key], [operand], [operand.aval], inline=False)[0]
+
+
+def _shard_types(avals: Sequence[ShapedArray], mesh: Mesh, specs: Sequence[Any]) -> list[ShapedArray]:
+    """The types of one device's parts of arrays."""
+    return [
+        aval.update(shape=NamedSharding(mesh, PartitionSpec(*spec)).shard_shape(aval.shape))
+        for aval, spec in zip(avals, specs)
+    ]

@@ -14,25 +14,32 @@ from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
 
-ENOUGH = 0.1  # the part of the time it took to compile for which a program is to have run
-RUNS = 3  # how often instead, if XLA runs it in the background, where it is not known how long
+# The quick program is replaced once its runs have taken this fraction of the time in which it was compiled. If XLA runs
+# it in the background, where their time isn't known, it is replaced after so many runs.
+ENOUGH = 0.1
+RUNS = 3
 
 
 class TieredProgram:
-    """A program that an optimized one replaces, with the interface of jaxlib's.
+    """A quickly compiled program, and later the optimized one, with the interface of jaxlib's programs.
+
+    Args:
+      quick: the quick program.
+      optimize: compiles the optimized one.
+      seconds: how long it took to compile the quick one.
+      in_background: whether XLA runs the program after the call that starts it has returned.
 
     Attributes:
       raw: the program that is run.
-      is_quick: whether it is the quick one still.
+      is_quick: whether it is still the quick one.
     """
 
-    __slots__ = ("_each", "_left", "_optimize", "is_quick", "raw")
+    __slots__ = ("_counts_runs", "_left", "_optimize", "is_quick", "raw")
 
     def __init__(self, quick: Any, optimize: Callable[[], Any], seconds: float, in_background: bool):
-        """`optimize` compiles the optimized program, and `seconds` is how long it took to compile the quick one."""
         self.raw, self.is_quick, self._optimize = quick, True, optimize
-        self._each = 1.0 if in_background else 0.0
-        self._left = RUNS if in_background else ENOUGH * seconds  # runs, or seconds
+        self._counts_runs = in_background
+        self._left = RUNS if in_background else ENOUGH * seconds  # runs, or seconds, until it is replaced
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.raw, name)
@@ -42,26 +49,27 @@ class TieredProgram:
             return self.raw.execute_sharded(buffers, with_tokens)
         start = perf_counter()
         results = self.raw.execute_sharded(buffers, with_tokens)
-        self._left -= self._each or perf_counter() - start
+        self._left -= 1 if self._counts_runs else perf_counter() - start
         if self._left <= 0:
-            _in_background(self.replace)
+            _schedule(self.replace)
         return results
 
     def replace(self) -> None:
-        """Compiles the optimized program, and has it run from now on."""
+        """Compiles the optimized program, which is run from now on."""
         try:
             self.raw = self._optimize()
         except RuntimeError:
-            return  # the quick program gives the same results
+            return  # it can't be compiled; the quick program goes on
         self.is_quick = False
 
 
 _tasks: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-_threads: list[threading.Thread] = []  # the one that compiles; a forked process has one of its own
+_threads: list[threading.Thread] = []  # one at most, which compiles; a forked process starts its own
 _is_ending = False
 
 
-def _in_background(task: Callable[[], None]) -> None:
+def _schedule(task: Callable[[], None]) -> None:
+    """Queues a task for the thread that compiles, which is started if need be."""
     if not _threads or not _threads[0].is_alive():
         _threads[:] = [threading.Thread(target=_work, name="xpr-optimizer", daemon=True)]
         _threads[0].start()
@@ -76,7 +84,7 @@ def _work() -> None:
 
 @atexit.register
 def _end() -> None:
-    """Waits for the program that is being compiled: a thread in XLA must not be ended by Python."""
+    """Waits for the program that is being compiled, and compiles no others: Python must not end a thread inside XLA."""
     global _is_ending
     _is_ending = True
     if _threads:

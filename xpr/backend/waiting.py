@@ -5,9 +5,9 @@ or waits for it, and the main thread waits for that one. The hand-over takes som
 programs. Therefore only programs that have loops or much to do are watched, and a program that was done soon when it
 first ran is run directly from then on.
 
-NOTE [end of the process]: XLA runs programs in the background, but for those of less than 1000 operations, and doesn't
-end its threads when the process ends: libc then frees what a running program uses, and the process may crash. So the
-tokens of programs in the background are kept, and waited for when Python exits.
+NOTE [end of the process]: XLA runs programs of 1000 operations or more in the background, and doesn't end its threads
+when the process ends: libc then frees what a running program uses, and the process may crash. So the tokens of programs
+in the background are kept, and waited for when Python exits.
 """
 
 from __future__ import annotations
@@ -26,19 +26,20 @@ from xpr.backend.tiers import TieredProgram
 
 LARGE = 2e8  # operations, or bytes read and written
 SOON = 0.01  # seconds
-SYNCHRONOUS = 1000  # operations: XLA:CPU runs programs of fewer ones at once
+SYNCHRONOUS = 1000  # operations: XLA:CPU runs programs of fewer ones in the thread that calls them
 
-# How many programs are not waited for. XLA:CPU runs at most 32 on each device. It is 0 once Python exits.
+# How many programs may run in the background before the first is waited for; 0 once Python exits. XLA:CPU runs at most
+# 32 at a time on each device.
 most_in_background = 1024
 
 
-class _Started(threading.local):
-    """What this thread has started."""
+class _ThreadState(threading.local):
+    """Whether this thread has started programs that it may have to wait for."""
 
-    long = False  # whether a watched program that it has not waited for since
+    has_started_long = False  # whether it has started a program that may take long, and not waited since
 
 
-_started = _Started()
+_this_thread = _ThreadState()
 
 
 class BackgroundProgram:
@@ -60,7 +61,10 @@ class BackgroundProgram:
 
 
 class WatchedProgram:
-    """A program that may take long, with the interface of jaxlib's."""
+    """A program that may take long, with the interface of jaxlib's.
+
+    Another thread runs it. If it is not large and its first run was done soon, it is run directly from then on.
+    """
 
     __slots__ = ("_is_large", "_is_long", "raw")
 
@@ -73,7 +77,7 @@ class WatchedProgram:
     def execute_sharded(self, buffers: list[Any], with_tokens: bool = False) -> Any:
         if not self._is_long:
             return self.raw.execute_sharded(buffers, with_tokens)
-        _started.long = True
+        _this_thread.has_started_long = True
         start = perf_counter()
         results = _interruptible(lambda: self.raw.execute_sharded(buffers, with_tokens))
         self._is_long = self._is_large or perf_counter() - start > SOON
@@ -81,7 +85,7 @@ class WatchedProgram:
 
 
 class DispatchedProgram:
-    """A program that may take long, on a device that it is only handed over to; with the interface of jaxlib's."""
+    """A program that may take long, on a GPU, where the call that starts it returns at once."""
 
     __slots__ = ("raw",)
 
@@ -92,16 +96,19 @@ class DispatchedProgram:
         return getattr(self.raw, name)
 
     def execute_sharded(self, buffers: list[Any], with_tokens: bool = False) -> Any:
-        _started.long = True
+        _this_thread.has_started_long = True
         return self.raw.execute_sharded(buffers, with_tokens)
 
 
-def shortest_path(program: Any) -> tuple[Callable[[list[Any], bool], Any], bool] | None:
-    """How a program may be run from now on: its `execute_sharded`, and whether the caller is to keep its token.
+def direct_execute(program: Any) -> tuple[Callable[[list[Any], bool], Any], bool] | None:
+    """The function that runs a program from now on, and whether its caller has to ask for a token and to keep it.
 
-    In place of a method in Python there is jaxlib's. The second one is to be its argument `with_tokens`, too. None as
-    long as it isn't known whether the program takes long: a first run may, which loads what it needs; and as long as an
-    optimized one is to replace it.
+    The function is the `execute_sharded` of jaxlib's program where the wrappers of this file and of tiers.py have
+    nothing more to do, and of the wrapper otherwise. Its second argument, `with_tokens`, has to be the second result.
+
+    Returns:
+      None as long as that may change: an optimized program is to replace this one, or it isn't known yet whether it
+      takes long, since it hasn't run.
     """
     if type(program) is TieredProgram:
         if program.is_quick:
@@ -121,19 +128,19 @@ def runs_in_background(program: Any) -> bool:
     return type(program.raw if type(program) is WatchedProgram else program) is BackgroundProgram
 
 
-_in_background: deque[Any] = deque()  # the tokens of programs that may be running
+tokens: deque[Any] = deque()  # those of programs that may be running in the background
 
 
 def keep_until_done(token: Any) -> None:
-    """Has the process end after a program: see NOTE [end of the process]."""
-    _in_background.append(token)
-    if len(_in_background) > most_in_background:
+    """Keeps the token of a program, for which the process waits before it ends: see NOTE [end of the process]."""
+    tokens.append(token)
+    if len(tokens) > most_in_background:
         _wait_for_the_first()
 
 
 def _wait_for_the_first() -> None:
     try:
-        _in_background.popleft().block_until_ready()
+        tokens.popleft().block_until_ready()
     except (IndexError, RuntimeError):  # another thread took it; what it failed with comes up where a result is read
         pass
 
@@ -142,20 +149,20 @@ def _wait_for_the_first() -> None:
 def _wait_for_all() -> None:
     global most_in_background
     most_in_background = 0
-    while _in_background:
+    while tokens:
         _wait_for_the_first()
-    for worker in [*_interrupted, *_workers]:  # a thread that frees XLA's objects must not be ended by Python
+    for worker in [*interrupted, *_workers]:  # a thread that frees XLA's objects must not be ended by Python
         worker.tasks.put(None)
         worker.join()
     _workers.clear()
 
 
-def watched(raw: Any, text: str, platform: str) -> Any:
-    """The program, watched if it has loops or much to do; `text` is its StableHLO."""
+def watched(raw: Any, has_loops: bool, platform: str) -> Any:
+    """The program, watched if it has loops or much to do."""
     costs = raw.cost_analysis()
     flops = costs.get("flops", 0.0)
     is_large = max(flops, costs.get("bytes accessed", 0.0)) > LARGE
-    takes_long = is_large or "stablehlo.while" in text
+    takes_long = is_large or has_loops
     if platform != "cpu":
         return DispatchedProgram(raw) if takes_long else raw
     program = BackgroundProgram(raw) if flops >= SYNCHRONOUS else raw
@@ -169,15 +176,15 @@ def block_until_ready(buffers: Sequence[Any]) -> None:
       KeyboardInterrupt: the main thread waited for a long program, and was interrupted.
       RuntimeError: what the computation of one of them failed with.
     """
-    if not _started.long:
+    if not _this_thread.has_started_long:
         runtime._jax.batched_block_until_ready(buffers)
         return
     _interruptible(lambda: runtime._jax.batched_block_until_ready(buffers))
-    _started.long = False
+    _this_thread.has_started_long = False
 
 
 def _interruptible(task: Callable[[], Any]) -> Any:
-    """The result of a function of jaxlib that another thread runs, while the main thread handles interrupts."""
+    """The result of a function of jaxlib, which another thread runs while the main thread handles interrupts."""
     if threading.current_thread() is not threading.main_thread() or not most_in_background:
         return task()
     outcome: list[tuple[Any, Exception | None]] = []
@@ -197,8 +204,8 @@ def _interruptible(task: Callable[[], Any]) -> Any:
     try:
         done.acquire()
     except KeyboardInterrupt as interrupt:
-        _interrupted.append(_workers.pop())  # it is busy: what runs next is for another one
-        _interrupted[-1].tasks.put(None)
+        interrupted.append(_workers.pop())  # it is busy, and the next task gets a new one
+        interrupted[-1].tasks.put(None)
         interrupt.add_note(
             "Interrupted while a compiled program ran. XLA can't stop it: it goes on in the background, and Python "
             "ends only after it. Ctrl-\\ (SIGQUIT) ends the process at once."
@@ -224,15 +231,15 @@ class _Worker(threading.Thread):
 
 
 _workers: list[_Worker] = []  # one at most
-_interrupted: list[_Worker] = []  # those whose program went on
+interrupted: list[_Worker] = []  # those whose program went on when the main thread was interrupted
 
 
 def _forget_threads() -> None:
-    """In a fork, which has none of them; what it reads is there already."""
+    """Forgets threads and tokens in a forked process, which has no threads of its parent."""
     _workers.clear()
-    _interrupted.clear()
-    _in_background.clear()
-    _started.long = False
+    interrupted.clear()
+    tokens.clear()
+    _this_thread.has_started_long = False
 
 
 os.register_at_fork(after_in_child=_forget_threads)

@@ -31,7 +31,10 @@ class ArgumentShardings:
 
 
 def known_device(x: Any) -> Any:
-    """The sharding of the array that a tracer stands for; None for others, and for mapped ones on several devices."""
+    """The sharding of an array, or of the one that a tracer stands for.
+
+    None for other tracers, and for an array on several devices that `vmap` maps.
+    """
     is_mapped = False
     while isinstance(x, (JVPTracer, LinearizeTracer, BatchTracer)):
         is_mapped |= isinstance(x, BatchTracer)
@@ -40,10 +43,10 @@ def known_device(x: Any) -> Any:
 
 
 def known_sharding(x: Any) -> tuple[bool, NamedSharding | None]:
-    """Whether the sharding of a value is known; and the sharding, None for one that is not committed to devices.
+    """Whether the sharding of a value is known; and the sharding, None where the value is not committed to devices.
 
-    It is known of arrays, of primals while a function is differentiated, and of the arguments of `jit`; the compiler
-    chooses those of values that are computed.
+    It is known for arrays, for primals while a function is differentiated, and for the arguments of `jit`. The compiler
+    chooses the shardings of values that a program computes.
     """
     while isinstance(x, (JVPTracer, LinearizeTracer)):
         x = x.primal

@@ -1,5 +1,7 @@
-"""The bottom interpreter of a thread: it runs operations, inside of `set_mesh` on the devices of the mesh, and while
-`debug_nans`, `debug_infs` or a `transfer_guard` is set it checks them, too.
+"""The bottom interpreter of a thread, which runs operations, as the settings and the current mesh ask for.
+
+Inside of `set_mesh` operations run on the devices of the mesh. While `debug_nans`, `debug_infs`, `debug_key_reuse` or a
+`transfer_guard` is set they are checked, and while `no_execution` is set they are refused.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from xpr.compile.check_values import CheckingTrace
 from xpr.compile.evaluate import EvalTrace
 from xpr.compile.key_reuse import KeyReuseTrace
 from xpr.compile.over_mesh import MeshTrace
-from xpr.config import after_update, config, override, readable, settings
+from xpr.config import after_update, config, override, settings
+from xpr.config_contexts import readable
 from xpr.core.interpreter import context, current, install_base
 from xpr.core.primitive import Primitive
 

@@ -55,7 +55,10 @@ class CheckingTrace(EvalTrace):
 
 
 class _Search:
-    """Searches for the first equation with such a result; `context_lines` are a message's lines for where it is."""
+    """Searches for the first equation whose result is nan or infinite.
+
+    `context_lines` are lines of the message that say which calls, loops and branches the equation is in.
+    """
 
     __slots__ = ("context_lines", "trace")
 
@@ -65,7 +68,9 @@ class _Search:
     def operation(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], outs: Sequence[Any], source: Any
     ) -> None:
-        """Raises for an operation that is known to have such a result, or for the equation inside that caused it."""
+        """Raises FloatingPointError for an operation whose result is nan or infinite, or for the equation inside of it
+        that caused it.
+        """
         location = f"{summarize(source)}"
         called = called_jaxpr(JaxprEqn((), (), primitive, params))
         if called is not None:
@@ -118,28 +123,28 @@ class _Search:
 class _Runner:
     """Runs the jaxprs of one operation, and counts the runs of each."""
 
-    __slots__ = ("counts", "name", "params", "search", "where")
+    __slots__ = ("counts", "location", "params", "primitive", "search")
 
-    def __init__(self, search: _Search, name: Primitive, params: dict[str, Any], location: str):
-        self.search, self.name, self.params, self.where = search, name, params, location
+    def __init__(self, search: _Search, primitive: Primitive, params: dict[str, Any], location: str):
+        self.search, self.primitive, self.params, self.location = search, primitive, params, location
         self.counts: dict[Jaxpr, int] = {}
 
     def run(self, jaxpr: Jaxpr, values: Sequence[Any]) -> list[Any]:
-        """The whole as one program; where its results are not finite, equation by equation."""
+        """The results of a jaxpr, run as one program, and again equation by equation where they are not finite."""
         count = self.counts[jaxpr] = self.counts.get(jaxpr, -1) + 1
         trace = self.search.trace
         with jaxprs_run_by(None):
-            outs: list[Any] = run_jaxpr(jaxpr, values, str(self.name)) if not jaxpr.constvars else []
+            outs: list[Any] = run_jaxpr(jaxpr, values, str(self.primitive)) if not jaxpr.constvars else []
         if jaxpr.constvars or any(map(trace.bad_value, outs)):
-            location = f"in {self.region_name(jaxpr, count)} of {self.name}, at {self.where}"
+            location = f"in {self.region_name(jaxpr, count)} of {self.primitive}, at {self.location}"
             outs = _Search(trace, (location, *self.search.context_lines)).equations(
                 jaxpr.replace(constvars=[], invars=[*jaxpr.constvars, *jaxpr.invars]), values
             )
         return [np.asarray(x, v.aval.dtype) for x, v in zip(outs, jaxpr.outvars)]
 
     def region_name(self, jaxpr: Jaxpr, count: int) -> str:
-        """Which of several branches, or which iteration of a loop."""
-        for index, region in enumerate(regions_of(JaxprEqn((), (), self.name, self.params))):
+        """`branch 1`, or `iteration 3` of a loop."""
+        for index, region in enumerate(regions_of(JaxprEqn((), (), self.primitive, self.params))):
             if region.kind == "branch" and region.jaxpr is jaxpr:
                 return f"branch {index}"
         return f"iteration {count}"

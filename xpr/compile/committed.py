@@ -1,4 +1,4 @@
-"""Committed arrays: those that were put on devices, where they are computed with. Operands on others are refused."""
+"""Committed arrays: those that were put on devices. Operations on them run there, and refuse operands elsewhere."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def device_of(
     what: Callable[[], str] | str = "an operation",
     names: Callable[[], Sequence[str]] | None = None,
 ) -> Any:
-    """The device that committed operands are on, a sharding if there are several, else the default.
+    """The device that committed operands are on; a sharding, if it is several; the default one if none is committed.
 
-    Inside of `set_mesh` the default is a sharding over the mesh. A message calls the operands by their names, and says
-    of what they are operands.
+    Inside of `set_mesh` the default is a sharding over the mesh. The message of an error has the names of the operands,
+    and `what` they are operands of.
 
     Raises:
       ValueError: operands are committed to different devices.

@@ -15,9 +15,10 @@ from typing import Any, ClassVar, NamedTuple
 from xpr import dtypes
 from xpr.backend import compiler, devices
 from xpr.backend.array import Array, result
+from xpr.backend.buffers import moved
 from xpr.backend.operands import operand_buffer
 from xpr.backend.sharding import NamedSharding
-from xpr.backend.stablehlo import Codegen, Module
+from xpr.backend.stablehlo_module import Codegen, Module
 from xpr.compile.committed import device_of
 from xpr.compile.host import HOST_LIMIT, host_values, runs_on_host, without_warnings
 from xpr.compile.lower import lower_jaxpr, lower_operation
@@ -131,10 +132,10 @@ class EvalTrace(Trace):
         try:
             outs = plan.execute(buffers).consume_with_handlers(plan.handlers)
         except RuntimeError as error:
-            moved = compiler.moved(buffers, plan.device, error)
-            if moved is None:
+            on_device = moved(buffers, plan.device, error)
+            if on_device is None:
                 raise
-            outs = plan.execute(moved).consume_with_handlers(plan.handlers)
+            outs = plan.execute(on_device).consume_with_handlers(plan.handlers)
         if plan.committed_to is None:
             return [Array(aval, None, b) for aval, b in zip(plan.out_avals, outs)]
         return [Array(aval, None, b, plan.committed_to) for aval, b in zip(plan.out_avals, outs)]

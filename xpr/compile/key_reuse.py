@@ -20,17 +20,17 @@ from xpr.core.source import Source, here
 from xpr.passes.key_reuse import overlap, reused, touches_keys, union, uses_of
 
 State = tuple[Any, Source | None]  # which keys of an array are consumed, and where that was done
-_states: dict[int, tuple[Any, list[State]]] = {}  # by id: the array, weakly; arrays of the same keys share a list
+states: dict[int, tuple[Any, list[State]]] = {}  # by id: the array, weakly; arrays of the same keys share a list
 
 
 def _state_of(x: Any) -> list[State]:
-    known = _states.get(id(x))
+    known = states.get(id(x))
     return known[1] if known is not None and known[0]() is x else [(False, None)]
 
 
 def _remember(x: Array, state: list[State]) -> None:
     number = id(x)
-    _states[number] = weakref.ref(x, lambda _: _states.pop(number, None)), state
+    states[number] = weakref.ref(x, lambda _: states.pop(number, None)), state
 
 
 class KeyReuseTrace(EvalTrace):

@@ -109,7 +109,7 @@ class KnownCalls:
     ) -> None:
         """Stores the program of a call, if its leaves are plain, or arrays with the program's shardings.
 
-        As long as its path isn't known, see `shortest_path`, nothing is stored. `donated` are the positions of the
+        As long as its path isn't known, see `direct_execute`, nothing is stored. `donated` are the positions of the
         leaves that the program was given for its results, and no longer hold anything.
         """
         kinds = call.key, *[x._device if type(x) is Array else type(x) for x in call.leaves]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from xpr.backend.each_process import on_each_process
 from xpr.backend.mesh import PROCESSES, MeshOfProcesses
 from xpr.backend.mlir_text import quoted
 from xpr.backend.sharding import Mesh, NamedSharding, typed
-from xpr.backend.stablehlo import Builder, Module, Value
+from xpr.backend.stablehlo import Builder, Value
+from xpr.backend.stablehlo_module import Module
 from xpr.compile.calls_of_python import expects_calls
 from xpr.compile.fusion import fusion_barriers
 from xpr.core.avals import ShapedArray
@@ -29,13 +30,50 @@ from xpr.primitives.sharding_constraint import reshard_p
 from xpr.transforms.stage import stage
 
 
+class MainAttributes(NamedTuple):
+    """What the text says of the arguments and results of `main` besides their types.
+
+    Attributes:
+      donated: which arguments may be overwritten.
+      in_shardings, out_shardings: of arguments and results, None where the compiler is to choose; on a
+        `MeshOfProcesses` those over the devices of this process.
+      names, result_names: of arguments and results, or none at all.
+    """
+
+    donated: Sequence[int] = ()
+    in_shardings: Sequence[NamedSharding | None] = ()
+    out_shardings: Sequence[NamedSharding | None] = ()
+    names: Sequence[str] = ()
+    result_names: Sequence[str] = ()
+
+    def texts(
+        self, module: Module, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
+    ) -> tuple[list[str], list[str]]:
+        """The attributes of each argument and of each result: donation, results' names, shardings, kinds of memory."""
+        donors = set(self.donated)
+        inputs = [["jax.buffer_donor = true"] if i in donors else [] for i in range(len(in_avals))]
+        for texts, sharding, aval in zip_longest(inputs, self.in_shardings, in_avals):
+            texts += [*_sharding_texts(module, sharding, aval), *_memory_texts(module, aval)]
+        outputs: list[list[str]] = [[] for _ in out_avals]
+        for texts, name in zip(outputs, self.result_names):
+            texts.append(f"jax.result_info = {quoted(name)}")
+        for texts, sharding, aval in zip_longest(outputs, self.out_shardings, out_avals):
+            texts += [*_sharding_texts(module, sharding, aval), *_memory_texts(module, aval)]
+
+        def joined(every: list[list[str]]) -> list[str]:
+            return [f" {{{', '.join(texts)}}}" if texts else "" for texts in every]
+
+        return joined(inputs), joined(outputs)
+
+
+NO_ATTRIBUTES = MainAttributes()
+
+
 def lower_jaxpr(
     jaxpr: Jaxpr,
     platform: str = "cpu",
-    donated: Sequence[int] = (),
+    attributes: MainAttributes = NO_ATTRIBUTES,
     mesh: Mesh | None = None,
-    in_shardings: Sequence[NamedSharding | None] = (),
-    out_shardings: Sequence[NamedSharding | None] = (),
     located: bool = False,
 ) -> Module:
     """A module whose `main` takes the jaxpr's constvars and then its invars.
@@ -43,21 +81,21 @@ def lower_jaxpr(
     Args:
       jaxpr: the program. Its constants are arguments of `main`, never part of the text; random keys are words there.
       platform: what it is lowered for.
-      donated: which arguments of `main` may be overwritten.
+      attributes: of the arguments and results of `main`.
       mesh: the devices, of a program on several.
-      in_shardings, out_shardings: of arguments and results, None where the compiler is to choose; on a
-        `MeshOfProcesses` those over the devices of this process.
       located: whether operations are written with the user's lines that they come from.
     """
     module = Module(platform)
     module.mesh, module.located = mesh, located
-    jaxpr = physical(jaxpr if mesh is None else _with_sums_as_asked(jaxpr, out_shardings))
+    jaxpr = physical(jaxpr if mesh is None else _with_unreduced_as_requested(jaxpr, attributes.out_shardings))
     if platform != "cpu":
         jaxpr = computed_on_device(jaxpr)
     in_avals = [v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]
     if isinstance(mesh, MeshOfProcesses):
-        in_shardings, out_shardings = on_each_process(mesh, in_shardings), on_each_process(mesh, out_shardings)
-    inputs, outputs = argument_attributes(module, in_avals, jaxpr.out_avals, donated, in_shardings, out_shardings)
+        shardings = attributes.in_shardings, attributes.out_shardings
+        in_shardings, out_shardings = (on_each_process(mesh, each) for each in shardings)
+        attributes = attributes._replace(in_shardings=in_shardings, out_shardings=out_shardings)
+    inputs, outputs = attributes.texts(module, in_avals, jaxpr.out_avals)
     module.function(
         "main",
         in_avals,
@@ -70,9 +108,10 @@ def lower_jaxpr(
     return module
 
 
-def _with_sums_as_asked(jaxpr: Jaxpr, out_shardings: Sequence[NamedSharding | None]) -> Jaxpr:
-    """The program with results resharded where a sharding asks for other unreduced axes than the type has: Shardy, from
-    jaxlib 0.11 on, refuses results that change so by being returned.
+def _with_unreduced_as_requested(jaxpr: Jaxpr, out_shardings: Sequence[NamedSharding | None]) -> Jaxpr:
+    """The program with results resharded where a sharding has other unreduced axes than their type.
+
+    Shardy, from jaxlib 0.11 on, refuses programs in which returning a value changes its unreduced axes.
     """
     outvars, eqns = list(jaxpr.outvars), list(jaxpr.eqns)
     for i, (v, sharding) in enumerate(zip(jaxpr.outvars, out_shardings)):
@@ -91,32 +130,6 @@ def _lower_main(builder: Builder, jaxpr: Jaxpr, arguments: list[Value]) -> list[
         mesh, [PROCESSES], arguments, [()] * len(arguments), jaxpr.out_avals, [()] * len(jaxpr.outvars),
         lambda inner, own: lower_eqns(inner, jaxpr, own), ordered="ordered" in effects(jaxpr),
     )  # fmt: skip
-
-
-def argument_attributes(
-    module: Module,
-    in_avals: Sequence[ShapedArray],
-    out_avals: Sequence[ShapedArray],
-    donated: Sequence[int],
-    in_shardings: Sequence[NamedSharding | None],
-    out_shardings: Sequence[NamedSharding | None],
-    result_names: Sequence[str] = (),
-) -> tuple[list[str], list[str]]:
-    """The attributes of the arguments and of the results of `main`: donation, names, shardings and kinds of memory."""
-    donors = set(donated)
-    inputs = [["jax.buffer_donor = true"] if i in donors else [] for i in range(len(in_avals))]
-    for texts, sharding, aval in zip_longest(inputs, in_shardings, in_avals):
-        texts += [*_sharding_texts(module, sharding, aval), *_memory_texts(module, aval)]
-    outputs: list[list[str]] = [[] for _ in out_avals]
-    for texts, name in zip(outputs, result_names):
-        texts.append(f"jax.result_info = {quoted(name)}")
-    for texts, sharding, aval in zip_longest(outputs, out_shardings, out_avals):
-        texts += [*_sharding_texts(module, sharding, aval), *_memory_texts(module, aval)]
-
-    def joined(every: list[list[str]]) -> list[str]:
-        return [f" {{{', '.join(texts)}}}" if texts else "" for texts in every]
-
-    return joined(inputs), joined(outputs)
 
 
 def _sharding_texts(module: Module, sharding: NamedSharding | None, aval: ShapedArray) -> list[str]:
@@ -145,10 +158,10 @@ def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> li
     barriers = fusion_barriers(jaxpr) if builder.platform == "cpu" else ()
     draws, builder.draws = builder.draws, builder.draws or draws_numbers(jaxpr)
     builder.module.draws |= builder.draws
-    barrier_of: dict[str, Value] = {}  # by name: values that the jaxpr computes twice have one barrier
+    barrier_of: dict[str, Value] = {}  # by the name of a value, which several variables may have: one barrier for all
     for eqn in jaxpr.eqns:
         if not eqn.outvars and not effects(Jaxpr([], [], [], [eqn])):
-            continue  # it does nothing
+            continue  # without results and effects it does nothing
         start = len(builder.lines)
         operands = [env[v] if type(v) is not Literal else literal(builder, v) for v in eqn.invars]
         results = lower_eqn(builder, eqn, operands)
@@ -190,7 +203,7 @@ def lower_eqn(builder: Builder, eqn: JaxprEqn, operands: list[Value]) -> list[Va
             if not eqn.primitive.call:
                 return results
             return [as_unreduced(builder, aval, x) for aval, x in zip(avals, results)]
-        if eqn.primitive.sharding is None:  # it is done on replicated operands
+        if eqn.primitive.sharding is None:  # then its operands have to be replicated
             operands = [partitioned_value(builder, mesh, x.aval.plain, x) for x in operands]
         plain = [aval.plain for aval in avals]
         if any(map(_is_unreduced, (*eqn.outvars, *eqn.invars))):
@@ -204,9 +217,9 @@ def lower_eqn(builder: Builder, eqn: JaxprEqn, operands: list[Value]) -> list[Va
 
 
 def _before_sums(builder: Builder, eqn: JaxprEqn, x: Value) -> Value:
-    """An operand that becomes unreduced, constrained to be replicated if its type says so, which nothing else does.
+    """An operand that becomes unreduced; constrained to be replicated if its type says so.
 
-    Shardy would otherwise take the whole value that each device computes for an addend.
+    Without the constraint, Shardy would take the whole value that each device computes for one addend of a sum.
     """
     aval, explicit = eqn.invars[0].aval, eqn.outvars[0].aval.explicit
     return x if explicit is None or aval.explicit is not None else partitioned_value(builder, explicit.mesh, aval, x)
@@ -218,10 +231,10 @@ def _is_unreduced(v: Any) -> bool:
 
 
 def _lower_unreduced(builder: Builder, eqn: JaxprEqn, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
-    """Lowers an operation on unreduced values by the rule for no particular platform, which writes one operation.
+    """Lowers an operation on unreduced values as for an unknown platform, for which rules write one operation.
 
-    The rules for CPU may write several operations and function calls, through which Shardy loses that values are
-    unreduced.
+    For CPU they may write several operations and function calls, through which Shardy does not propagate that values
+    are unreduced.
     """
     module = builder.module
     platform, module.platform = module.platform, "any"
@@ -309,8 +322,9 @@ def lower_call(
 
 
 def lower_function(builder: Builder, jaxpr: Jaxpr, name: str, takes_varied: bool = False) -> str:
-    """The name of a function for the jaxpr, one for each jaxpr in a module; with ordered effects it takes a token.
+    """The name of a function for the jaxpr, one for each jaxpr in a module.
 
+    With ordered effects the function takes a token as its first argument, and returns one as its first result.
     `takes_varied` as in `Module.function`.
     """
     key = ("call", jaxpr, takes_varied, *builder.module.manual.items())

@@ -38,9 +38,9 @@ class MeshTrace(EvalTrace):
 
 
 def replicated(x: Any) -> Any:
-    """An array that was made on the host, replicated over the current mesh; it is returned itself where there is none.
+    """An array that was made on the host, replicated over the current mesh.
 
-    So are tracers, and arrays that were put on a device.
+    Without a mesh it is returned as it is, and so are tracers, and arrays that were put on a device.
     """
     trace = context.trace
     if type(trace) is not MeshTrace or type(x) is not Array or x._device is not None:

@@ -1,4 +1,4 @@
-"""partition : jaxpr -> a program for each device of a mesh. XLA's partitioner does it, from the shardings of arguments.
+"""partition : jaxpr -> a program for the devices of a mesh. XLA partitions it by the shardings of its arguments.
 
 A program runs on several devices where an argument is on them, or where an operation in it shards its operands over
 a mesh (`Primitive.mesh`). The shardings of arguments are written into the program; the compiler chooses all
@@ -16,13 +16,14 @@ from xpr.backend import compiler
 from xpr.backend.array import Array, forget_donated, result
 from xpr.backend.buffers import copied
 from xpr.backend.each_process import ProgramOfEachProcess, on_each_process
+from xpr.backend.hlo_shardings import raw_sharding
 from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.operands import host_value
-from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, raw_sharding, typed
+from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, typed
 from xpr.backend.shards import PartitionedExecutable, put_shards
-from xpr.backend.stablehlo import Module
+from xpr.backend.stablehlo_module import Module
 from xpr.compile.committed import devices_of, different_devices
-from xpr.compile.lower import lower_jaxpr
+from xpr.compile.lower import MainAttributes, lower_jaxpr
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
@@ -106,8 +107,8 @@ def shardings_of_types(
 ) -> list[NamedSharding | None]:
     """The shardings of results: those requested; else, if all axes of the mesh are Explicit, those of the types.
 
-    On other meshes they are None, except of types that are unreduced or reduced; on that one, of arrays without
-    elements, which are not partitioned, and of types on a mesh of Auto axes.
+    With all axes Explicit they are None for arrays without elements, which are not partitioned, and for types on a mesh
+    of Auto axes. On other meshes they are None for all types that are neither unreduced nor reduced.
     """
     if not mesh.are_all_axes_explicit:
         return [asked or _sharding_with_sums(aval, mesh) for aval, asked in zip(avals, requested)]
@@ -165,7 +166,7 @@ def lower_partitioned(
     out_shardings: Sequence[NamedSharding | None], donated: Sequence[int] = (),
 ) -> Module:  # fmt: skip
     """The text of a program on several devices."""
-    return lower_jaxpr(jaxpr, mesh.flat[0].platform, donated, mesh, in_shardings, out_shardings)
+    return lower_jaxpr(jaxpr, mesh.flat[0].platform, MainAttributes(donated, in_shardings, out_shardings), mesh)
 
 
 def compile_module(
@@ -239,8 +240,7 @@ def is_elsewhere(x: Any, sharding: Any) -> bool:
 
 
 def moved(x: Array, sharding: NamedSharding) -> Array:
-    """The array with this sharding: moved by a program, which runs in the memory of the devices, if it is on those
-    devices already.
+    """The array with this sharding. If it is on the same devices already, a program on them moves its elements.
 
     Raises:
       DeviceNotFound: the sharding is of a mesh without devices.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from xpr.backend import compiler
+from xpr.backend import buffers
 from xpr.backend.array import Array, in_unpinned_memory, unpinned
 from xpr.backend.sharding import NamedSharding, SingleDeviceSharding
 from xpr.compile.partition import moved
@@ -36,11 +36,11 @@ def to_device(x: Any, device: Any) -> Any:
     aval = x.aval.in_memory(space)
     if x._device == device:
         same = aval is x.aval and not (unpinned and id(x) in unpinned)
-        buffer = None if x._buffer is None else compiler.to_device(x._buffer, aval, device)
+        buffer = None if x._buffer is None else buffers.to_device(x._buffer, aval, device)
         return x if same else Array(aval, x._host, buffer, device)
     if x._buffer is None or type(x._device) is NamedSharding:
         return Array(aval.plain.in_memory(space), x.host, None, device)
-    return Array(aval, None, compiler.to_device(x.buffer, aval, device), device)
+    return Array(aval, None, buffers.to_device(x.buffer, aval, device), device)
 
 
 def _constrained(x: Any, sharding: NamedSharding) -> Any:

@@ -11,13 +11,14 @@ from xpr import dtypes
 from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.mlir_text import quoted
 from xpr.backend.operands import host_value
-from xpr.backend.sharding import Mesh, NamedSharding
-from xpr.backend.stablehlo import Builder, Module, Value
-from xpr.compile.lower import argument_attributes, lower_eqns, lower_jaxpr
+from xpr.backend.sharding import Mesh
+from xpr.backend.stablehlo import Builder, Value
+from xpr.backend.stablehlo_module import Module
+from xpr.compile.lower import NO_ATTRIBUTES, MainAttributes, lower_eqns, lower_jaxpr
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr
 from xpr.core.memory import MemorySpace
-from xpr.dimensions.solving import Solution, solve
+from xpr.dimensions.solving import DimensionSolution, solve
 from xpr.passes.host_memory import computed_on_device
 from xpr.passes.physical import physical
 from xpr.primitives.device_put import placed
@@ -28,13 +29,9 @@ INDEX = ShapedArray((), dtypes.int32)
 def lower_for_platforms(
     jaxpr: Jaxpr,
     platforms: Sequence[str],
-    donated: Sequence[int] = (),
+    attributes: MainAttributes = NO_ATTRIBUTES,
     mesh: Mesh | None = None,
-    in_shardings: Sequence[NamedSharding | None] = (),
-    out_shardings: Sequence[NamedSharding | None] = (),
     consts: Sequence[Any] | None = None,
-    names: Sequence[str] = (),
-    result_names: Sequence[str] = (),
 ) -> Module:
     """`lower_jaxpr` for one or several platforms, and for symbolic dimensions.
 
@@ -43,11 +40,11 @@ def lower_for_platforms(
     are leading arguments of the other functions.
 
     Args:
-      jaxpr, donated, mesh, in_shardings, out_shardings: as for `lower_jaxpr`.
+      jaxpr, mesh: as for `lower_jaxpr`.
       platforms: what it is lowered for.
+      attributes: of the arguments and results of `main`. Messages of assertions about shapes have the names of
+        arguments; with names of results the text has all names, and the user's lines.
       consts: the values of the jaxpr's constants, to be written into the text; None for arguments.
-      names: of the arguments, for the messages of assertions about shapes.
-      result_names: of the results. With names, the text has them, and the user's lines.
 
     Raises:
       NotImplementedError: it calls a `pmap` over devices of several processes.
@@ -56,9 +53,9 @@ def lower_for_platforms(
     jaxpr = physical(jaxpr)
     variables = jaxpr.invars if consts is not None else [*jaxpr.constvars, *jaxpr.invars]
     in_avals = [v.aval for v in variables]
-    solution = solve(in_avals, names or [f"args[{i}]" for i in range(len(in_avals))])
+    solution = solve(in_avals, attributes.names or [f"args[{i}]" for i in range(len(in_avals))])
     if len(platforms) == 1 and consts is None and not solution.sizes:
-        return lower_jaxpr(jaxpr, platforms[0], donated, mesh, in_shardings, out_shardings)
+        return lower_jaxpr(jaxpr, platforms[0], attributes, mesh)
     if isinstance(mesh, MeshOfProcesses):
         raise NotImplementedError(
             f"A program with a pmap over devices of several processes, {mesh.line.text}, can't be exported, nor "
@@ -66,63 +63,83 @@ def lower_for_platforms(
             "devices."
         )
     module = Module(platforms[0])
-    module.mesh, module.exported, module.located = mesh, consts is not None, bool(result_names)
-    inputs, outputs = argument_attributes(
-        module, in_avals, jaxpr.out_avals, donated, in_shardings, out_shardings, result_names
-    )
+    module.mesh, module.exported, module.located = mesh, consts is not None, bool(attributes.result_names)
+    inputs, outputs = attributes.texts(module, in_avals, jaxpr.out_avals)
     if module.located:
-        inputs = [f"{attributes} loc({quoted(name)})" for attributes, name in zip(inputs, names)]
+        inputs = [f"{texts} loc({quoted(name)})" for texts, name in zip(inputs, attributes.names)]
 
-    def body(builder: Builder, operands: list[Value]) -> list[Value]:
-        values = [
-            builder.constant(np.asarray(host_value(c, v.aval)), v.aval) for c, v in zip(consts or (), jaxpr.constvars)
-        ]
-        program = jaxpr if builder.platform == "cpu" else computed_on_device(jaxpr)
-        results = lower_eqns(builder, program, [*values, *operands])
-        return [
-            placed(builder, x, MemorySpace.Device) if module.exported and aval.memory_space is MemorySpace.Host else x
-            for x, aval in zip(results, jaxpr.out_avals)
-        ]
+    def write_program(builder: Builder, operands: list[Value]) -> list[Value]:
+        return _lower_program(builder, jaxpr, consts, operands)
 
     if len(platforms) == 1 and not solution.sizes:
-        module.function("main", in_avals, body, public=True, argument_attributes=inputs, result_attributes=outputs)
+        module.function(
+            "main", in_avals, write_program, public=True, argument_attributes=inputs, result_attributes=outputs
+        )
         return module
     module.is_polymorphic = True
     module.dimension_variables = tuple(sorted(solution.values))
     functions = []
     for platform in _distinct_platforms(jaxpr, platforms, bool(solution.sizes)):
         module.platform, module.shared = platform, {}
-        functions.append(module.function(f"main_{platform}", in_avals, body))
+        functions.append(module.function(f"main_{platform}", in_avals, write_program))
+    index_avals = [INDEX] if len(platforms) > 1 else []
 
-    def main(builder: Builder, operands: list[Value]) -> list[Value]:
-        arguments = operands[len(platform_index) :]
+    def write_main(builder: Builder, operands: list[Value]) -> list[Value]:
+        index, arguments = operands[: len(index_avals)], operands[len(index_avals) :]
         write_dimensions(builder, arguments, solution)
+        return _call_one_of(builder, functions, index, arguments, jaxpr.out_avals)
 
-        def call(function: str) -> Callable[[Builder], list[Value]]:
-            return lambda inner: inner.call(function, arguments, jaxpr.out_avals)
-
-        if len(functions) == 1:
-            return call(functions[0])(builder)
-        return builder.case(operands[0], [call(function) for function in functions], jaxpr.out_avals)
-
-    platform_index = [INDEX] if len(platforms) > 1 else []
-    index_attributes = [' {jax.global_constant = "_platform_index"}' for _ in platform_index]
+    index_attributes = [' {jax.global_constant = "_platform_index"}' for _ in index_avals]
     module.function(
-        "main", [*platform_index, *in_avals], main, public=True, argument_attributes=[*index_attributes, *inputs],
+        "main", [*index_avals, *in_avals], write_main, public=True, argument_attributes=[*index_attributes, *inputs],
         result_attributes=outputs,
     )  # fmt: skip
     return module
 
 
+def _lower_program(
+    builder: Builder, jaxpr: Jaxpr, consts: Sequence[Any] | None, operands: Sequence[Value]
+) -> list[Value]:
+    """Writes the equations of a program for the builder's platform, with its constants; returns the results.
+
+    Results of an exported program are moved to the device's memory.
+    """
+    constants = [
+        builder.constant(np.asarray(host_value(c, v.aval)), v.aval) for c, v in zip(consts or (), jaxpr.constvars)
+    ]
+    program = jaxpr if builder.platform == "cpu" else computed_on_device(jaxpr)
+    results = lower_eqns(builder, program, [*constants, *operands])
+    return [
+        placed(builder, x, MemorySpace.Device)
+        if builder.module.exported and aval.memory_space is MemorySpace.Host
+        else x
+        for x, aval in zip(results, jaxpr.out_avals)
+    ]
+
+
+def _call_one_of(
+    builder: Builder, functions: Sequence[str], index: Sequence[Value], arguments: Sequence[Value],
+    out_avals: Sequence[ShapedArray],
+) -> list[Value]:  # fmt: skip
+    """The results of the function that is numbered by the platform's index; of the only one, if there is one."""
+
+    def call(function: str) -> Callable[[Builder], list[Value]]:
+        return lambda inner: inner.call(function, arguments, out_avals)
+
+    if len(functions) == 1:
+        return call(functions[0])(builder)
+    return builder.case(index[0], [call(function) for function in functions], out_avals)
+
+
 def _distinct_platforms(jaxpr: Jaxpr, platforms: Sequence[str], is_symbolic: bool) -> Sequence[str]:
-    """The platforms, or the first of them if its program is that of all."""
+    """The platforms whose programs differ: all of them, or the first alone if the program is the same on all."""
     if len(platforms) == 1 or is_symbolic:
         return platforms
     texts = {lower_jaxpr(jaxpr, platform).text() for platform in platforms}
     return platforms if len(texts) > 1 else platforms[:1]
 
 
-def write_dimensions(builder: Builder, operands: Sequence[Value], solution: Solution) -> None:
+def write_dimensions(builder: Builder, operands: Sequence[Value], solution: DimensionSolution) -> None:
     """Writes the values of dimension variables, and the assertions about the shapes of operands."""
     builder.dimensions = {name: builder.dimension_size(operands[i], axis) for name, i, axis in solution.sizes}
     for check in solution.checks:

@@ -38,10 +38,9 @@ def jaxprs_run_by(run: Callable[[Jaxpr, Sequence[Any]], list[Any]] | None) -> It
 def reference_eval(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any) -> list[Any]:
     """The results of a jaxpr by its primitives' `reference` rules.
 
-    Random keys among its arguments and results are arrays of their words.
-
-    Inside `with jaxprs_run_by(run)` it is `run(jaxpr, values)`, so that the rules of loops and branches show which
-    jaxprs they run, one after another.
+    Random keys among its arguments and results are arrays of their words. Inside `with jaxprs_run_by(run)` the results
+    are those of `run(jaxpr, values)`: the rules of loops and branches, which call `reference_eval`, then run each of
+    their jaxprs by it.
     """
     if _reference.run is not None:
         return _reference.run(jaxpr, [*consts, *args])

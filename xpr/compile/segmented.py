@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from xpr.backend import compiler
+from xpr.backend.buffers import put
 from xpr.backend.sequence import Run, SequenceExecutable
-from xpr.backend.stablehlo import Module
-from xpr.compile.lower import lower_jaxpr
+from xpr.backend.stablehlo_module import Module
+from xpr.compile.lower import MainAttributes, lower_jaxpr
 from xpr.compile.segments import Segment, split_into_segments
 from xpr.compile.tiering import is_tiered
 from xpr.config import same_settings, settings_of_thread
@@ -44,11 +45,14 @@ class SegmentedProgram:
             free = {v for v in dead & donated_vars if segment.operands.count(v) == 1}
             positions = {i for i, v in enumerate(segment.operands) if v in free}
             donors[segment.jaxpr] = donors.get(segment.jaxpr, positions) & positions
-        self.modules = {each: lower_jaxpr(each, device.platform, sorted(i)) for each, i in donors.items()}
+        self.modules = {
+            each: lower_jaxpr(each, device.platform, MainAttributes(sorted(positions)))
+            for each, positions in donors.items()
+        }
 
     def whole(self) -> Module:
         """The module of the whole program, for its text; it is not what runs."""
-        return lower_jaxpr(self.jaxpr, self.device.platform, self.donated)
+        return lower_jaxpr(self.jaxpr, self.device.platform, MainAttributes(self.donated))
 
     def dead_after(self) -> list[set[Atom]]:
         """For each segment the values that are dead after it, but for arguments that are not donated."""
@@ -86,7 +90,7 @@ class SegmentedProgram:
             Run(programs[segment.jaxpr], at(segment.operands), at(segment.results), at(dead))
             for segment, dead in zip(self.segments, self.dead)
         ]
-        buffers = [compiler.put(np.asarray(v.val).astype(v.aval.dtype), v.aval, self.device) for v in numbers]
+        buffers = [put(np.asarray(v.val).astype(v.aval.dtype), v.aval, self.device) for v in numbers]
         in_avals = [v.aval for v in self.inputs]
         return SequenceExecutable(
             runs, buffers, len(slots), at(self.outvars), in_avals, self.out_avals, self.device, name

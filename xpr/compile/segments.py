@@ -7,11 +7,13 @@ gradient of 48 layers is a handful of programs of a few layers each, which run m
     order         first equations move so that each layer's are together (order.py)
     boundaries    those of the periods of a repetition (repeats.py), where least memory is live
     live-outs     values that are in memory anyway, or expensive; others are recomputed, as XLA does when it fuses
-    last segment  often the first layer's gradient, without some equations of the others; it runs those for nothing
+    last segment  often the gradient of the first layer, which lacks some equations of the others; it runs them all the
+                  same, and their results are not used
 
-To start a segment takes some 50 microseconds, so segments are of several layers where one is short. Each live-out array
-of a segment takes some 8 (networks were measured whole and in segments): it has its own memory, allocated and freed in
-each call. So programs whose layers have many live-out values for their work stay whole, as those of narrow networks do.
+Starting a segment takes some 50 microseconds, so a segment has several layers where one is short. Each live-out array
+of a segment takes some 8 microseconds (measured on networks, whole and in segments): it has its own memory, allocated
+and freed in each call. So programs whose layers have many live-out values for their work are not split, such as those
+of narrow networks.
 """
 
 from __future__ import annotations
@@ -50,11 +52,11 @@ class Thresholds(NamedTuple):
     Attributes:
       repeats: the fewest segments that share a program.
       equations: the fewest equations of a program that is split.
-      shorter: how many times as many equations as are compiled a program has, at least.
+      shorter: the least ratio of a program's equations to those that are compiled when it is split.
       work: the fewest nanoseconds that a segment takes.
       live_out: the nanoseconds that each array takes which a later segment reads.
       live_out_share: of the work of the whole program, what live-out arrays may take.
-      unused_share: of the work of the whole program, what may go into unused results so as to compile less.
+      unused_share: of the work of the whole program, what unused results may take, which save compiling a segment.
       periods: the most periods of the program that are one segment.
     """
 
@@ -98,11 +100,9 @@ def split_into_segments(jaxpr: Jaxpr) -> tuple[list[Segment], list[Atom]] | None
     if not repeated:
         return None
     segments = _critical_path_first(_Segmentation(flat, repeated).segments())
-    return (
-        (segments, flat.outvars)
-        if _live_outs(segments) * thresholds.live_out <= thresholds.live_out_share * work
-        else None
-    )
+    if _live_outs(segments) * thresholds.live_out > thresholds.live_out_share * work:
+        return None
+    return segments, flat.outvars
 
 
 def _critical_path_first(segments: Sequence[Segment]) -> list[Segment]:
@@ -171,9 +171,9 @@ def _least_runs(region: Region) -> int:
     return 1 if region.times is None else region.times
 
 
-def _may_not_terminate(eqn: JaxprEqn) -> bool:
+def may_not_terminate(eqn: JaxprEqn) -> bool:
     """Whether it has a loop whose length depends on values."""
-    return any(region.times is None or any(map(_may_not_terminate, region.jaxpr.eqns)) for region in regions_of(eqn))
+    return any(region.times is None or any(map(may_not_terminate, region.jaxpr.eqns)) for region in regions_of(eqn))
 
 
 def _read_in_memory(eqn: JaxprEqn) -> list[Atom]:
@@ -211,13 +211,12 @@ def _find_repeated(jaxpr: Jaxpr) -> list[_RepeatedSegments]:
             """Whether the last period is complete, or has hardly less work than the others."""
             remainder = (end - start) % period
             missing = jaxpr.eqns[start + remainder : start + period] if remainder else []
-            ends = not any(
-                map(_may_not_terminate, missing)
-            )  # computed from other layers' values it might loop for ever
-            return ends and sum(map(_nanoseconds, missing)) <= thresholds.unused_share * work[-1]
+            if any(map(may_not_terminate, missing)):  # it might loop for ever on the values of another layer
+                return False
+            return sum(map(_nanoseconds, missing)) <= thresholds.unused_share * work[-1]
 
         repeats = -(-(end - start) // period) if is_whole(period) else (end - start) // period
-        per_segment = _periods_per_segment(repeats, (work[end] - work[start]) * period / (end - start))
+        per_segment = periods_per_segment(repeats, (work[end] - work[start]) * period / (end - start))
         if per_segment is None:
             continue
         period *= per_segment
@@ -233,7 +232,7 @@ def _find_repeated(jaxpr: Jaxpr) -> list[_RepeatedSegments]:
     return sorted(repeated) if thresholds.shorter * (counts[-1] - saved) <= counts[-1] else []
 
 
-def _periods_per_segment(repeats: int, nanoseconds: float) -> int | None:
+def periods_per_segment(repeats: int, nanoseconds: float) -> int | None:
     """How many periods are a segment; None where segments would be too short, or too few.
 
     Few long segments lose less time between them, and a remainder of periods is compiled, too.

@@ -1,8 +1,8 @@
 """Which programs may be compiled quickly first, and optimized later: those that take little time in any case.
 
-Programs that are not optimized take up to ten times as long for elementwise operations; products and other calls of
-libraries take as long. A run is not interrupted to go on in the optimized program, so what may take seconds has that
-from the beginning.
+In programs that are not optimized, elementwise operations take up to ten times as long; products and other calls of
+libraries take no longer. A run that has started goes on in the same program, so what may take seconds is optimized from
+the beginning.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr
 from xpr.core.regions import total_cost
 
-_MOST = 1e8  # elements that are computed, a few tenths of a second if it isn't optimized
-_STEPS = 50  # of loops of unknown length, which may be nested
+_MOST = 1e8  # elements that are computed: a few tenths of a second without optimization
+_STEPS = 50  # that a loop of unknown length is supposed to take; loops may be nested
 
 
 def is_tiered(jaxpr: Jaxpr) -> bool:
@@ -26,7 +26,7 @@ def is_tiered(jaxpr: Jaxpr) -> bool:
 
 
 def is_operation_tiered(out_avals: Sequence[ShapedArray]) -> bool:
-    """The same for an operation that holds no jaxprs, by the types of its results."""
+    """Whether the program of one operation, which holds no jaxprs, is to be compiled quickly first."""
     return settings.tiered_compilation and sum(aval.size for aval in out_avals) <= _MOST
 
 

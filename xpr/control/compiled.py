@@ -70,7 +70,7 @@ class _Program:
         self.closed, self.one_result = closed, one_result
 
 
-class Compiled(KnownCaller):
+class CompiledFunction(KnownCaller):
     """A function of flat arrays, and of static arguments given by keyword, that runs as one program."""
 
     __slots__ = ("fun", "name", "programs", "__weakref__")
@@ -116,10 +116,10 @@ class Compiled(KnownCaller):
         return _Program(staged_for_calls(flat, avals), kinds[0])
 
 
-def compiled(fun: Callable[..., Any]) -> Compiled:
+def compiled(fun: Callable[..., Any]) -> CompiledFunction:
     """A decorator: runs a function of arrays as one program, traced once for each signature.
 
     Its positional arguments are arrays or scalars, its keyword arguments static and hashable, always in the same order;
     it returns one or several arrays. The program has the function's name, without a leading underscore.
     """
-    return Compiled(fun)
+    return CompiledFunction(fun)

@@ -98,7 +98,7 @@ _MONOIDS: dict[Primitive, tuple[Primitive, Callable[..., Any], Callable[[np.dtyp
     max_p: (reduce_window_max_p, max, least),
     min_p: (reduce_window_min_p, min, greatest),
 }
-_LOGICAL = {or_p: max_p, and_p: min_p}  # of booleans
+_LOGICAL = {or_p: max_p, and_p: min_p}  # the same reductions of booleans
 _FUNCTIONS = {add: add_p, max: max_p, min: min_p}
 
 

@@ -91,7 +91,7 @@ class Watched:
         return self.__wrapped__(*args, **kwargs)
 
     def of(self, fun: Callable[..., Any], total: Any) -> Watched:
-        """The same watcher of another function, for a loop of `total` steps."""
+        """A copy that watches another function, for a loop of `total` steps."""
         return Watched(fun, self.initial, self.before, self.after, total if self.total is None else self.total)
 
     def step(self, what: str, run: Callable[..., Any]) -> Step:

@@ -54,11 +54,11 @@ class ManualAxisType(NamedTuple):
         return not self.vur
 
     def update(self, **changes: Any) -> ManualAxisType:
-        """The same with some of its sets replaced, which are given by name."""
+        """A copy with some of the sets, given by name, replaced."""
         return self._replace(**changes)
 
     def to_ct_mat(self) -> ManualAxisType:
-        """That of cotangents: unreduced where values are reduced, and the other way round."""
+        """The type of cotangents over manual axes: unreduced where values are reduced, and the other way round."""
         return ManualAxisType(self.varying, self.reduced, self.unreduced)
 
 

@@ -187,7 +187,7 @@ class Jaxpr:
 
     @property
     def jaxpr(self) -> Jaxpr:
-        """Itself: by this attribute and `consts`, a jaxpr without constvars can be used as a `ClosedJaxpr`."""
+        """The jaxpr itself: by this and `consts`, a jaxpr without constvars can be used as a `ClosedJaxpr`."""
         return self
 
     @property

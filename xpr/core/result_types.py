@@ -1,4 +1,4 @@
-"""The types of an operation's results, beside shape and dtype: sharding over Explicit axes, manual axes, memory space.
+"""The types of an operation's results, besides shape and dtype: sharding over Explicit axes, manual axes, memory space.
 
 Typing rules (`Primitive.abstract`) know nothing of these. They propagate from operands to results as the optional slots
 `sharding`, `summed`, `sums` and `varying` of the primitive say.

@@ -118,7 +118,7 @@ def line_number(source: Source) -> int:
 
 
 def saved(source: Source | None) -> Source | None:
-    """The same line as data, which can be written to a file and copied; None for that of a call."""
+    """A source line as data, which can be written to a file and copied; None for that of a call."""
     source = line_at_call(source, None)
     if source is None or isinstance(source[0], SavedLine):
         return source

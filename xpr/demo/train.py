@@ -19,14 +19,14 @@ SAMPLE = 256
 
 
 class Epoch(NamedTuple):
-    """What is known after one pass over the training images; epoch 0 is the network before training."""
+    """The loss and the errors after one pass over the training images; epoch 0 is the network before training."""
 
     number: int
     params: Any
     loss: float
     train_accuracy: float
     test_accuracy: float
-    norms: np.ndarray  # of the gradients of the first SAMPLE training images, each by itself
+    norms: np.ndarray  # of the gradient of each of the first SAMPLE training images
 
 
 def train(training: Digits, held_out: Digits, epochs: int, seed: int) -> Iterator[Epoch]:

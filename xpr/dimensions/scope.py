@@ -98,7 +98,7 @@ class SymbolicScope:
         return None
 
     def replaced(self) -> dict[str, Any]:
-        """What variables that are a left side of an equality are replaced by."""
+        """The expressions that replace variables which are the left side of an equality."""
         factors = ((term.factor, n, right) for term, (n, right) in self.rules.items())
         return {factor.variable: right for factor, n, right in factors if factor and factor.variable and n == 1}
 

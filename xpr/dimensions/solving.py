@@ -14,7 +14,7 @@ from xpr.dimensions.expressions import DimExpr, Term, evaluate, is_symbolic_dim,
 from xpr.errors import InconclusiveDimensionOperation
 
 
-class Check(NamedTuple):
+class ShapeCheck(NamedTuple):
     """What sizes have to satisfy: a value is 0 (`"=="`), or at least 0; in the message {0} is the first number."""
 
     kind: str
@@ -23,7 +23,7 @@ class Check(NamedTuple):
     numbers: tuple[Any, ...]
 
 
-class Solution(NamedTuple):
+class DimensionSolution(NamedTuple):
     """How dimension variables are computed from sizes, which are variables named as `args[0].shape[1]`.
 
     Attributes:
@@ -34,7 +34,7 @@ class Solution(NamedTuple):
 
     sizes: Sequence[tuple[str, int, int]]
     values: dict[str, Any]
-    checks: Sequence[Check]
+    checks: Sequence[ShapeCheck]
 
     def check(self, sizes: Mapping[str, Any]) -> None:
         """Raises ValueError if sizes don't satisfy the checks."""
@@ -48,12 +48,7 @@ class Solution(NamedTuple):
                 raise ValueError(check.message.format(*[evaluate(n, sizes) for n in check.numbers]))
 
 
-def variables_of(avals: Sequence[Any]) -> list[str]:
-    """The names of all dimension variables, in order."""
-    return sorted({name for aval in avals for n in aval.shape if is_symbolic_dim(n) for name in n.variables()})
-
-
-def solve(avals: Sequence[Any], names: Sequence[str]) -> Solution:
+def solve(avals: Sequence[Any], names: Sequence[str]) -> DimensionSolution:
     """How the dimension variables of arguments' types are computed.
 
     Args:
@@ -86,7 +81,7 @@ def solve(avals: Sequence[Any], names: Sequence[str]) -> Solution:
         equations = waiting
     if sizes:
         solver.add_constraints(avals[sizes[0][1]].shape[sizes[0][2]].scope)
-    return Solution(sizes, solver.values, solver.checks)
+    return DimensionSolution(sizes, solver.values, solver.checks)
 
 
 class _Equation(NamedTuple):
@@ -100,7 +95,7 @@ class _Solver:
     def __init__(self, shapes: str):
         self.shapes = shapes
         self.values: dict[str, Any] = {}
-        self.checks: list[Check] = []
+        self.checks: list[ShapeCheck] = []
         self.known: list[tuple[str, Any]] = []  # variables with their values, for messages
 
     def take(self, equation: _Equation) -> bool:
@@ -136,7 +131,7 @@ class _Solver:
             return
         known = "".join(f", {name} = {{{i}}}" for i, (name, _) in enumerate(self.known, len(numbers)))
         message = f"Shapes of arguments do not match the symbolic ones, {self.shapes}: {what}{known}."
-        self.checks.append(Check(kind, value, message, (*numbers, *[value for _, value in self.known])))
+        self.checks.append(ShapeCheck(kind, value, message, (*numbers, *[value for _, value in self.known])))
 
     def add_constraints(self, scope: Any) -> None:
         """The checks of the user's constraints."""

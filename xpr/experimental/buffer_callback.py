@@ -20,7 +20,7 @@ __all__ = ["Buffer", "ExecutionContext", "ExecutionStage", "buffer_callback"]
 
 
 class ExecutionStage(enum.Enum):
-    """What a function is called for."""
+    """The stage of an execution that a function is called for."""
 
     INSTANTIATE = 0
     PREPARE = 1

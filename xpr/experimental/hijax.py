@@ -20,7 +20,7 @@ __all__ = [
 
 def _refuse(what: str) -> NoReturn:
     raise NotImplementedError(
-        f"{what}: xpr has no types beside arrays (jax.experimental.hijax). Use pytrees of arrays."
+        f"{what}: xpr has no types besides arrays (jax.experimental.hijax). Use pytrees of arrays."
     )
 
 

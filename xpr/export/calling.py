@@ -1,8 +1,8 @@
-"""call_exported: a call of an exported function, in the program of another.
+"""call_exported: a call of an exported function from another program.
 
-Its module is written into that program, as functions. Its derivative is another primitive, `call_exported_jvp`, which
-is transposed to the vjp that the function was exported with, and computed, where forward mode asks for it, by the vjp
-of the vjp: of J^T ct as a function of ct, whose vjp is J. `vmap` calls it for one row after another.
+The functions of its module are written into that program. Its derivative is another primitive, `call_exported_jvp`. The
+transpose of that is the vjp that the function was exported with; where forward mode computes it, it is the vjp of this
+vjp: J^T ct is linear in ct, and its vjp is J. `vmap` calls the function for one row after another.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _abstract(avals: Sequence[ShapedArray], /, *, exported: Exported) -> list[Sh
 
 
 def _mismatch(name: str, expected: ShapedArray, actual: ShapedArray) -> str:
-    """How an argument's type differs in what no dimension variable decides; nothing if it doesn't."""
+    """How an argument's type differs where no dimension variable allows it to; empty if it doesn't."""
     if expected.ndim != actual.ndim:
         return f"Rank mismatch for {name}"
     for axis, (n, m) in enumerate(zip(expected.shape, actual.shape)):
@@ -88,7 +88,7 @@ def _mismatch(name: str, expected: ShapedArray, actual: ShapedArray) -> str:
 
 
 def argument_paths(in_tree: Any, in_avals: Sequence[ShapedArray]) -> list[str]:
-    """Of each leaf of `(args, kwargs)` the path: `args[0]['w']`."""
+    """The path of each leaf of `(args, kwargs)`: `args[0]['w']`."""
     return [argument_path(path) for path, _ in tree.leaves_with_path(tree.unflatten(in_tree, in_avals))]
 
 
@@ -123,7 +123,7 @@ def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, expor
             exported.nr_devices > 1,
         )  # fmt: skip
         b.module.functions += inlined.functions
-        b.module.meshes += inlined.meshes
+        b.module.inlined_meshes += inlined.meshes
         b.module.shared[key] = inlined
     inlined = b.module.shared[key]
     b.module.is_polymorphic |= exported.uses_global_constants
@@ -162,7 +162,7 @@ def _constrained(b: Builder, value: Value, sharding: str | None) -> Value:
 
 
 def _converted(b: Builder, name: str, have: str, want: str) -> str:
-    """A value as one whose type knows more, or less, of its shape."""
+    """The name of a value converted to a type with the same elements, of whose shape more or fewer sizes are known."""
     if have == want:
         return name
     out = b.module.fresh()
@@ -190,12 +190,11 @@ def _index_of_platform(exported: Exported, platform: str) -> int:
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], /, *, exported: Exported) -> Any:
     outs = call_exported_p.bind(*primals, exported=exported)
     if all(type(t) is Zero for t in tangents):
-        return outs, [Zero(aval_of(x).to_tangent_aval()) for x in outs]
+        return outs, [Zero.from_primal_value(x) for x in outs]
     moved = [instantiate(t) for x, t in zip(exported.in_avals, tangents) if _is_inexact(x)]
     computed = iter(call_exported_jvp_p.bind(*primals, *moved, exported=exported))
     return outs, [
-        next(computed) if _is_inexact(a) else Zero(aval_of(x).to_tangent_aval())
-        for a, x in zip(exported.out_avals, outs)
+        next(computed) if _is_inexact(a) else Zero.from_primal_value(x) for a, x in zip(exported.out_avals, outs)
     ]
 
 
@@ -206,12 +205,12 @@ def _is_inexact(aval: ShapedArray) -> bool:
 def _transpose(cotangents: Sequence[Any], operands: Sequence[Any], /, *, exported: Exported) -> list[Any]:
     """The vjp at zero, of a function that is linear in these operands."""
     values = [zeros_like_aval(x.aval) if is_linear(x) else x for x in operands]
-    every = [
+    of_results = [
         instantiate(ct) if _is_inexact(aval) else zeros_like_aval(aval.to_tangent_aval())
         for ct, aval in zip(cotangents, call_exported_p.type_of(tuple(map(aval_of, values)), {"exported": exported}))
     ]
-    found = call_exported_p.bind(*values, *every, exported=exported.vjp())
-    return [ct if is_linear(x) else None for ct, x in zip(found, operands)]
+    of_arguments = call_exported_p.bind(*values, *of_results, exported=exported.vjp())
+    return [ct if is_linear(x) else None for ct, x in zip(of_arguments, operands)]
 
 
 def _batch(
@@ -268,17 +267,20 @@ def _tangent_types(avals: Sequence[ShapedArray], /, *, exported: Exported) -> li
 
 
 def _derivative(*operands: Any, exported: Exported) -> list[Any]:
-    """The tangents of the results: the cotangents, by the vjp of the vjp, of the cotangents that the vjp takes."""
+    """The tangents of the results, by the vjp of the vjp.
+
+    The vjp is linear in the cotangents that it takes, so its vjp takes tangents of the arguments to those of results.
+    """
     values, tangents = split_list(operands, len(exported.in_avals))
-    of_inputs, given = exported.vjp(), iter(tangents)
+    remaining = iter(tangents)
     avals = call_exported_p.type_of(tuple(map(aval_of, values)), {"exported": exported})
     cotangents = [zeros_like_aval(aval.to_tangent_aval()) for aval in avals]
     moved = [
-        next(given) if _is_inexact(x) else zeros_like_aval(aval_of(value).to_tangent_aval())
+        next(remaining) if _is_inexact(x) else zeros_like_aval(aval_of(value).to_tangent_aval())
         for x, value in zip(exported.in_avals, values)
     ]
-    found = call_exported_p.bind(*values, *cotangents, *moved, exported=of_inputs.vjp())
-    return [x for x, aval in zip(found[len(values) :], avals) if _is_inexact(aval)]
+    results = call_exported_p.bind(*values, *cotangents, *moved, exported=exported.vjp().vjp())
+    return [x for x, aval in zip(results[len(values) :], avals) if _is_inexact(aval)]
 
 
 def _derivative_jvp(primals: Sequence[Any], tangents: Sequence[Any], /, *, exported: Exported) -> Any:
@@ -288,13 +290,13 @@ def _derivative_jvp(primals: Sequence[Any], tangents: Sequence[Any], /, *, expor
 def _derivative_transpose(cotangents: Sequence[Any], operands: Sequence[Any], /, *, exported: Exported) -> list[Any]:
     """The cotangents of the arguments, by the vjp, for the tangents."""
     values, _ = split_list(operands, len(exported.in_avals))
-    given = iter(cotangents)
-    every = [
-        instantiate(next(given)) if _is_inexact(aval) else zeros_like_aval(aval.to_tangent_aval())
+    remaining = iter(cotangents)
+    of_results = [
+        instantiate(next(remaining)) if _is_inexact(aval) else zeros_like_aval(aval.to_tangent_aval())
         for aval in call_exported_p.type_of(tuple(map(aval_of, values)), {"exported": exported})
     ]
-    found = call_exported_p.bind(*values, *every, exported=exported.vjp())
-    return [*[None] * len(values), *[ct for ct, x in zip(found, exported.in_avals) if _is_inexact(x)]]
+    of_arguments = call_exported_p.bind(*values, *of_results, exported=exported.vjp())
+    return [*[None] * len(values), *[ct for ct, x in zip(of_arguments, exported.in_avals) if _is_inexact(x)]]
 
 
 call_exported_jvp_p = register(

@@ -9,10 +9,11 @@ from typing import Any
 from xpr import tree
 from xpr.api.grad import vjp
 from xpr.api.jit import JitFunction, jit
-from xpr.api.stages import Layout, Traced
+from xpr.api.stages import ProgramShardings, Traced
 from xpr.backend import devices, portable
 from xpr.backend.sharding import NamedSharding
-from xpr.backend.stablehlo import Module
+from xpr.backend.stablehlo_module import Module
+from xpr.compile.lower import MainAttributes
 from xpr.compile.partition import mesh_of
 from xpr.compile.platforms import lower_for_platforms
 from xpr.config import settings
@@ -96,14 +97,12 @@ def _export(traced: Traced, platforms: tuple[str, ...], disabled: tuple[Disabled
     name, closed = traced.fun_name, traced.jaxpr
     _check_program(traced)
     version = _checked_version(settings.export_calling_convention_version)
-    donated = traced.interface.donated
     layout = _layout_of(traced)
     in_shardings, out_shardings = layout.inputs, layout.outputs
     names = argument_paths(traced.in_tree, closed.in_avals)
     results = [f"result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(traced.out_info)]
-    module = lower_for_platforms(
-        closed.jaxpr, platforms, donated, layout.mesh, in_shardings, out_shardings, closed.consts, names, results
-    )
+    attributes = MainAttributes(traced.interface.donated, in_shardings, out_shardings, names, results)
+    module = lower_for_platforms(closed.jaxpr, platforms, attributes, layout.mesh, closed.consts)
     _check_module(module, name, disabled)
 
     def get_vjp(primal: Exported) -> Exported:
@@ -150,15 +149,15 @@ def _vjp_of(closed: ClosedJaxpr, name: str) -> tuple[Callable[..., Any], list[Sh
     return fun_vjp, [*closed.in_avals, *(aval.to_tangent_aval() for aval in closed.out_avals)]
 
 
-def _layout_of(traced: Traced) -> Layout:
+def _layout_of(traced: Traced) -> ProgramShardings:
     """The mesh, None for one device, and the shardings of arguments and results."""
     closed = traced.jaxpr
     layout = traced.devices_layout()
     mesh = mesh_of(closed.jaxpr) if layout is None else layout.mesh
     if layout is None:
-        return Layout(mesh, [None] * len(closed.in_avals), [None] * len(closed.out_avals))  # type: ignore[arg-type]
+        return ProgramShardings(mesh, [None] * len(closed.in_avals), [None] * len(closed.out_avals))  # type: ignore[arg-type]
     _, inputs = split_list(layout.inputs, len(layout.inputs) - len(closed.in_avals))
-    return Layout(layout.mesh, inputs, layout.outputs)
+    return ProgramShardings(layout.mesh, inputs, layout.outputs)
 
 
 def _abstract(sharding: NamedSharding | None) -> NamedSharding | None:

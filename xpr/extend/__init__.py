@@ -151,7 +151,7 @@ class Primitive(_CorePrimitive, metaclass=_AnyPrimitive):
         def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
             outs, out_tangents = rule(tuple(primals), tuple(map(instantiate, tangents)), **params)
             listed = [
-                Zero(aval_of(x).to_tangent_aval()) if t is None else t
+                Zero.from_primal_value(x) if t is None else t
                 for x, t in zip(self._listed(outs), self._listed(out_tangents), strict=True)
             ]
             return self._listed(outs), listed

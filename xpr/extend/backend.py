@@ -47,7 +47,7 @@ def clear_in_memory_compilation_cache() -> None:
 
 
 def register_backend_cache(cache: Any, for_what: str) -> None:
-    """Has `clear_backends` clear a cache as well, by its method `cache_clear`.
+    """Registers a cache that `clear_backends` clears as well, by its method `cache_clear`.
 
     Args:
       cache: what `functools.lru_cache` makes, or the like.

@@ -29,7 +29,7 @@ _PURE_MODULES = (
     "xpr.scipy", "xpr.series", "xpr.sparsity", "xpr.transforms", "xpr.tree", "xpr.tree_nodes", "xpr.tree_util",
 )  # fmt: skip
 _IMPURE_MODULES = ("xpr.control.callback", "xpr.control.devices", "xpr.control.refs", "xpr.numpy.io", "xpr.numpy.refs")
-_PURE_NAMES = {"xpr.api.transfer": ("block_until_ready", "device_put")}  # of modules that have others, too
+_PURE_NAMES = {"xpr.api.transfer": ("block_until_ready", "device_put")}  # by module; its other functions are impure
 _IMPURE_NAMES = frozenset({"clear_caches"})
 
 _BUILTINS = frozenset(

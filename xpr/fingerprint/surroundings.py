@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.backend import compiler, native
+from xpr.backend import compile_options, native
 from xpr.config import settings
 from xpr.core.source import package_folder
 from xpr.fingerprint.pure import library
@@ -34,7 +34,7 @@ def setting_in_the_way() -> str | None:
 
 def surroundings() -> list[Any]:
     """What all traces depend on besides `releases` and replaced functions of the library (see pure.py): settings."""
-    options = sorted(compiler.process_options.items())
+    options = sorted(compile_options.process_options.items())
     return [sys.version, sys.flags.optimize, package_folder(), compared_settings(), options, native.available()]
 
 

@@ -72,14 +72,14 @@ class Walk:
 
     def __init__(self) -> None:
         self.classes: dict[tuple[str, str], type] = {}
-        self._parts: list[bytes] = []  # what is hashed, each after its length
+        self._parts: list[bytes] = []  # the bytes to be hashed, each part after its length
         self._seen: dict[int, int] = {}
-        self._kept: list[Any] = []  # what was seen, so that no identity is used twice
-        self._namespaces: dict[int, ModuleType | type] = {}  # those that code uses as values
-        self._attributes: dict[str, str] = {}  # of values that aren't known, each with the line of one use
+        self._kept: list[Any] = []  # the objects that were visited, kept alive so that no identity is used twice
+        self._namespaces: dict[int, ModuleType | type] = {}  # modules and classes that code uses as values
+        self._attributes: dict[str, str] = {}  # attributes of unknown values, each with the line of one use
         self._names: set[str] = set()  # attributes of users' classes and their instances
         self._resolved: set[tuple[int, str]] = set()
-        self._nbytes = 0  # of arrays
+        self._nbytes = 0  # of all arrays that were hashed
 
     def digest(self) -> bytes:
         """The hash of all that was visited."""
@@ -213,7 +213,7 @@ class Walk:
                     raise Refused(f"{where}: {read.name!r} is not the builtin of that name")
             self.token("read", read.name, *read.path)
             if value is object and read.path == ("__setattr__",) and code.co_name in CONSTRUCTORS:
-                continue  # of a frozen dataclass, which sets its fields so
+                continue  # a frozen dataclass sets its fields in this way
             if read.is_attribute and is_builtin(read.name, value):
                 continue
             if read.name in ("hash", "repr") and code.co_name in SPECIAL and is_builtin(read.name, value):

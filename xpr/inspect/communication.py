@@ -28,7 +28,7 @@ class Sent(NamedTuple):
 
     @property
     def bytes(self) -> float:
-        """What each device sends, all times."""
+        """The bytes that each device sends in all runs together."""
         return self.collective.sent * (self.collective.times or 1)
 
 

@@ -55,7 +55,7 @@ class Comparison:
         return self._with_causes(rows, before, after)
 
     def _with_causes(self, rows: list[Row], before: Jaxpr, after: Jaxpr) -> list[Row]:
-        """The same rows, with only those marked as changed that are no mere consequence of changes further up."""
+        """The rows, of which only those stay marked as changed that do not merely follow from changes further up."""
         partner: dict[Any, Any] = dict(zip(before.constvars, after.constvars))
         partner.update(zip(before.invars, after.invars))
         statuses = []

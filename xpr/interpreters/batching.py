@@ -150,7 +150,7 @@ def defreducer(prim: Primitive, ident: Any = None) -> None:
 def register_vmappable(
     data_type: type, spec_type: type, axis_size_type: type, to_elt: Any, from_elt: Any, make_iota: Any = None
 ) -> None:
-    """Has `vmap` map values of a type by functions of its own.
+    """Registers functions by which `vmap` maps values of a type.
 
     Args:
       data_type: the type.

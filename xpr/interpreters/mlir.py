@@ -15,8 +15,9 @@ import numpy as np
 from xpr.backend.callbacks import TARGETS, Callback
 from xpr.backend.mlir_bindings import bindings, context
 from xpr.backend.mlir_text import dense, tensor_type
-from xpr.backend.stablehlo import Builder, Module
-from xpr.backend.stablehlo import Value as _Text
+from xpr.backend.stablehlo import Builder
+from xpr.backend.stablehlo import Value as _TextValue
+from xpr.backend.stablehlo_module import Module
 from xpr.compile.lower import constants, lower_eqns
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.primitive import Primitive
@@ -89,7 +90,9 @@ def register_lowering(
         prim.lower_as = lambda *xs, **params: listed(prim, rule.function(*xs, **params))
         return rule
 
-    def lower(builder: Builder, operands: list[_Text], avals: list[ShapedArray], **params: Any) -> list[_Text]:
+    def lower(
+        builder: Builder, operands: list[_TextValue], avals: list[ShapedArray], **params: Any
+    ) -> list[_TextValue]:
         chosen = table.get(builder.platform, table.get(None))
         if chosen is None:
             raise NotImplementedError(
@@ -106,8 +109,8 @@ _PLATFORMS = ("cpu", "cuda", "gpu", "rocm", "oneapi", "tpu")
 
 
 def _written(
-    builder: Builder, rule: Any, primitive: Primitive, operands: list[_Text], avals: list[ShapedArray], params: Any
-) -> list[_Text]:
+    builder: Builder, rule: Any, primitive: Primitive, operands: list[_TextValue], avals: list[ShapedArray], params: Any
+) -> list[_TextValue]:
     """A call of a function whose body the rule builds."""
     name = builder.module.unique_name(f"{re.sub(r'[^a-zA-Z0-9_]', '_', primitive.name)}_lowered")
     in_avals = [x.aval for x in operands]
@@ -149,7 +152,7 @@ class _Lowered:
         closed = stage(lambda *xs: _as_list(self.function(*xs, **params)), ctx.avals_in)
         name = program.unique_name("lowered_function")
 
-        def body(inner: Builder, arguments: list[_Text]) -> list[_Text]:
+        def body(inner: Builder, arguments: list[_TextValue]) -> list[_TextValue]:
             return lower_eqns(inner, closed.jaxpr, [*constants(inner, closed), *arguments])
 
         program.function(name, closed.in_avals, body, public=True)

@@ -73,7 +73,7 @@ class CaseAnalysis:
         self.cases = [Case(self, number) for number in range(cases)]
         self.known_in_all: list[Any] = []
         is_seen = self.shape and not isinstance(predicate, Tracer)
-        self.case_numbers = np.asarray(predicate) if is_seen else None  # of each element
+        self.case_numbers = np.asarray(predicate) if is_seen else None  # the number of the case of each element
 
     def enqueue(self, indices: Any) -> None:
         for case in self.cases:
@@ -120,7 +120,7 @@ class Case:
         self.queue: deque[int] = deque()
         self.done: set[int] = set()
         self.origin: dict[Any, int] = {}  # by variable, the index of the equation it was solved from
-        self.slopes: dict[int, Callable[[], Any]] = {}  # of inverted equations, until they are added
+        self.slopes: dict[int, Callable[[], Any]] = {}  # the slopes of inverted equations, until they are added
         self.read_partially: list[Any] = []  # variables known here of which other equations read elements
 
     def is_known(self, atom: Any) -> bool:

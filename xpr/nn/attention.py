@@ -129,7 +129,7 @@ def _attention(
     return [out, convert(transpose(logsumexp(logits, -1), (0, 3, 1, 2)), aval_of(key).dtype)]
 
 
-_LEAST_SHARE = -0.7  # of the greatest float: what a hidden logit is; finite, so that a row of them is no nan
+_LEAST_SHARE = -0.7  # times the greatest float: hidden logits, finite so that softmax gives no nan
 
 
 def _with_batch(x: Any) -> Any:

@@ -68,7 +68,7 @@ def _finite_or_zero(x: Any) -> Any:
 def _shifted(x: Any, shape: tuple[int, ...], axes: tuple[int, ...], is_masked: bool) -> Any:
     top = _greatest(x, shape, axes)
     if is_masked:
-        top = _finite_or_zero(top)  # of a row that is masked everywhere
+        top = _finite_or_zero(top)  # it is -inf in a row that is masked everywhere
     top = convert(top, aval_of(x).dtype)
     return e.sub(x, broadcast_back(top, shape, axes))
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend import compiler, devices
+from xpr.backend import buffers, devices
 from xpr.backend.array import Array, from_host, from_words, placement_like
 from xpr.backend.sharding import NamedSharding, SingleDeviceSharding, typed
 from xpr.compile import over_mesh, transfer_guard
@@ -632,7 +632,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     >>> jnp.from_dlpack(np.arange(3, dtype=np.float32))
     Array([0., 1., 2.], dtype=float32)
     """
-    buffer, aval = compiler.from_dlpack(x, device or devices.default_device(), copy)
+    buffer, aval = buffers.from_dlpack(x, device or devices.default_device(), copy)
     if dtypes.is_narrowed(aval.dtype):
-        return to_device(_of_host(compiler.get(buffer, aval), None), device)
+        return to_device(_of_host(buffers.get(buffer, aval), None), device)
     return Array(aval, None, buffer, device)

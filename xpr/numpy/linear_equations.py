@@ -287,7 +287,7 @@ def _cofactors_of_regular(a: Any, d: Any) -> Any:
 
 
 def _cofactors_of_any(a: Any, d: Any) -> Any:
-    """The same of matrices that may be singular: of A = U S V^H those of U, S and V^H, multiplied."""
+    """The cofactors of matrices that may be singular: of A = U S V^H those of U, S and V^H, multiplied."""
     u, s, vh = eigen_svd.svd(a)
     last = s.aval.ndim - 1
     one = full((*s.aval.shape[:-1], 1), 1, s.aval.dtype)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend import compiler
+from xpr.backend import buffers
 from xpr.backend.array import Array
 from xpr.core.avals import ShapedArray, is_key
 from xpr.core.interpreter import Tracer
@@ -240,7 +240,7 @@ def _dlpack(
     current = _dlpack_device(self)
     if dl_device is not None and (int(dl_device[0]), dl_device[1]) != current:
         raise BufferError(f"The array is on DLPack device {current}, not {tuple(dl_device)}. Move it with .to_device.")
-    return compiler.to_dlpack((copied(self) if copy else self).buffer, stream)
+    return buffers.to_dlpack((copied(self) if copy else self).buffer, stream)
 
 
 def _dlpack_device(self: Array) -> tuple[int, int]:
@@ -250,7 +250,7 @@ def _dlpack_device(self: Array) -> tuple[int, int]:
             f"{self.sharding.num_devices}, as {self.sharding}. Put it on one with xpr.device_put(x, device), read it "
             "with np.asarray(x), or take the parts: [shard.data for shard in x.addressable_shards]."
         )
-    return compiler.dlpack_device(self.buffer)
+    return buffers.dlpack_device(self.buffer)
 
 
 # -- Installation

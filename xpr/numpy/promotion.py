@@ -219,7 +219,7 @@ def as_operand(x: Any) -> Any:
         return wrapped()
     aval_of(x)
     kinds: tuple[Any, ...] = (int, float, complex)
-    return next((kind(x) for kind in kinds if isinstance(x, kind)), x)  # of a derived class, such as IntEnum
+    return next((kind(x) for kind in kinds if isinstance(x, kind)), x)  # derived classes, such as IntEnum
 
 
 def asarray_like(x: Any) -> Any:

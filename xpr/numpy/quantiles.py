@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.control.compiled import Compiled
+from xpr.control.compiled import CompiledFunction
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
@@ -310,7 +310,7 @@ def _of_selected(
     return _nan_where(reductions.any(e.ne(a, a), axes, keepdims=keepdims), result)
 
 
-def _quantile_function(name: str, quantile_of_rows: Callable[..., Any]) -> Compiled:
+def _quantile_function(quantile_of_rows: Callable[..., Any]) -> CompiledFunction:
     """A compiled function of quantiles over axes, from a function of quantiles along the last axis."""
 
     def run(a: Any, *operands: Any, axes: tuple[int, ...], keepdims: bool, **options: Any) -> Any:
@@ -320,7 +320,7 @@ def _quantile_function(name: str, quantile_of_rows: Callable[..., Any]) -> Compi
         offset = aval_of(result).ndim + len(axes) - aval_of(a).ndim
         return expand_dims(result, [offset + i for i in axes])
 
-    return Compiled(run, name)
+    return CompiledFunction(run, "quantile")
 
 
 def _rows_last(x: Any, axes: tuple[int, ...]) -> Any:
@@ -463,6 +463,6 @@ def _weighted(rows: Any, q: Any, weights: Any, *, ignore_nan: bool) -> Any:
     return _nan_where(reduce_or_p.bind(e.ne(rows, rows), axes=(last,)), result)
 
 
-_known_quantile = _quantile_function("quantile", _known)
-_computed_quantile = _quantile_function("quantile", _computed)
-_weighted_quantile = _quantile_function("quantile", _weighted)
+_known_quantile = _quantile_function(_known)
+_computed_quantile = _quantile_function(_computed)
+_weighted_quantile = _quantile_function(_weighted)

@@ -34,7 +34,7 @@ _PLAIN = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.com
 # -- What reductions share
 
 
-class Fold(NamedTuple):
+class Reduction(NamedTuple):
     """A reduction: its primitive, the combination of two partial results, and the neutral element by dtype."""
 
     name: str
@@ -44,12 +44,12 @@ class Fold(NamedTuple):
     needs_elements: bool = False  # for no elements it is an error without `initial`
 
 
-SUM = Fold("sum", reduce_sum_p, e.add, lambda dtype: 0)
-PROD = Fold("prod", reduce_prod_p, e.mul, lambda dtype: 1)
-OR = Fold("any", reduce_or_p, e.bitwise_or, lambda dtype: False)
-AND = Fold("all", reduce_and_p, e.bitwise_and, lambda dtype: True)
-MAX = Fold("max", reduce_max_p, e.max, least, needs_elements=True)
-MIN = Fold("min", reduce_min_p, e.min, greatest, needs_elements=True)
+SUM = Reduction("sum", reduce_sum_p, e.add, lambda dtype: 0)
+PROD = Reduction("prod", reduce_prod_p, e.mul, lambda dtype: 1)
+OR = Reduction("any", reduce_or_p, e.bitwise_or, lambda dtype: False)
+AND = Reduction("all", reduce_and_p, e.bitwise_and, lambda dtype: True)
+MAX = Reduction("max", reduce_max_p, e.max, least, needs_elements=True)
+MIN = Reduction("min", reduce_min_p, e.min, greatest, needs_elements=True)
 
 
 def computed_in(dtype: np.dtype) -> np.dtype:
@@ -95,7 +95,7 @@ def masked(name: str, a: Any, where: Any, fill_value: Any) -> Any:
 
 
 def fold(
-    reduction: Fold,
+    reduction: Reduction,
     a: Any,
     axis: Any,
     keepdims: bool,
@@ -233,8 +233,8 @@ def prod(
 
 
 def _accumulate(
-    reduction: Fold,
-    of_booleans: Fold,
+    reduction: Reduction,
+    of_booleans: Reduction,
     a: Any,
     axis: Any,
     dtype: Any,
@@ -313,7 +313,7 @@ def min(
     return _max_or_min(MIN, a, axis, out, keepdims, initial, where)
 
 
-def _max_or_min(reduction: Fold, a: Any, axis: Any, out: None, keepdims: bool, initial: Any, where: Any) -> Any:
+def _max_or_min(reduction: Reduction, a: Any, axis: Any, out: None, keepdims: bool, initial: Any, where: Any) -> Any:
     no_out(reduction.name, out)
     a = as_operand(a)
     dtype = aval_of(a).dtype
@@ -323,7 +323,7 @@ def _max_or_min(reduction: Fold, a: Any, axis: Any, out: None, keepdims: bool, i
 
 
 def _complex_max_or_min(
-    reduction: Fold, a: Any, axes: tuple[int, ...], keepdims: bool, initial: Any, where: Any
+    reduction: Reduction, a: Any, axes: tuple[int, ...], keepdims: bool, initial: Any, where: Any
 ) -> Any:
     """The maximum or minimum of complex numbers by real parts, and among equal ones by imaginary parts."""
     _needs_elements(reduction.name, [aval_of(a).shape[i] for i in axes], initial, where)

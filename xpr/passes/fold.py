@@ -103,7 +103,7 @@ class _Folding:
             invars = [self.read(v) for v in eqn.invars]
             eqn = JaxprEqn(invars, eqn.outvars, eqn.primitive, eqn.params, eqn.source)
         if eqn.primitive.call:
-            if self.called is not None and eqn.params.keys() == {"call_jaxpr", "name"}:
+            if self.called is not None and eqn.params.keys() == {"call_jaxpr", "name"}:  # none counts operands
                 eqn = self.call(eqn, self.called)
             else:
                 eqn = with_subjaxprs(eqn, _folded)

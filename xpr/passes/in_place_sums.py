@@ -24,7 +24,7 @@ from xpr.primitives.shapes import broadcast_in_dim_p
 
 
 class _Program:
-    """What the variables of a jaxpr are computed by, and how often they are read."""
+    """The equations that compute the variables of a jaxpr, and how often each variable is read."""
 
     __slots__ = ("equations", "reads")
 
@@ -51,7 +51,7 @@ class _Program:
         return eqn if eqn is not None and self.is_zero(eqn.invars[0]) else None
 
     def terms(self, eqn: JaxprEqn) -> list[Any]:
-        """What a sum is made of: the operands of it and of the sums that are only read by it."""
+        """The terms of a sum: its operands, and the terms of those that are sums which nothing else reads."""
         terms: list[Any] = []
         for v in eqn.invars:
             inner = self.made_by(v, add_any_p)

@@ -87,7 +87,7 @@ class _Rewriting:
         self.arities = [arity(rule.pattern) for rule in rules]
         self.tried: list[set[Any]] = [set() for _ in rules]
         self.known: dict[Any, list[tuple[int, TypedRule]]] = {}
-        self.chosen: dict[Any, list[TypedRule]] = {}  # those of `known` that may match, by the operands' primitives too
+        self.chosen: dict[Any, list[TypedRule]] = {}  # which of `known` may match, by the operands' primitives too
         self.number = 0  # how many typed rules there are
         self.types: dict[ShapedArray, None] = {}  # the types of operands in the program
         self.near: set[tuple[ShapedArray, ...]] = set()  # the types for which the rules have been traced

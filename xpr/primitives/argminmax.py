@@ -141,7 +141,7 @@ def _faster_in_numpy(avals: Sequence[ShapedArray], *, axes: tuple[int, ...], ind
 
 
 def _collectives(operands: Any, results: Any, sizes: Any, *, axes: tuple[int, ...], **_: Any) -> list[Collective]:
-    """The extremes of the devices' parts, and their indices."""
+    """Reductions over the devices' parts: of their maxima or minima, and of the indices of these."""
     of_values = [results[0].update(dtype=operands[0].dtype)]
     return [each for outs in (of_values, results) for each in of_reduced_axes(operands, outs, sizes, axes=axes)]
 
@@ -153,7 +153,7 @@ def arg_reduction(
 
     def along(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         out = primitive.bind(*primals, **params)
-        return [out], [Zero(aval_of(out).to_tangent_aval())]
+        return [out], [Zero.from_primal_value(out)]
 
     def find(values: Sequence[Any], *, axes: tuple[int, ...], index_dtype: np.dtype) -> list[Any]:
         return [np.asarray(reference(values[0], axes[0])).astype(index_dtype)]

@@ -1,4 +1,4 @@
-"""What operations on several devices make these send each other, for their `collectives` slots.
+"""The communication between devices that operations need, for the `collectives` slots of primitives.
 
 `collectives(operands, results, sizes, **params) -> [Collective]`, from the types of operands and results and the sizes
 of the named axes around. Types that are partitioned over Explicit axes say what XLA has to send; over Auto axes it

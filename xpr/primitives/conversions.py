@@ -73,7 +73,7 @@ def _convert_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, new_dtype: 
     out = convert_element_type_p.bind(*primals, new_dtype=new_dtype, weak_type=weak_type)
     (t,) = tangents
     if type(t) is Zero or new_dtype not in INEXACT:
-        return [out], [Zero(aval_of(out).to_tangent_aval())]
+        return [out], [Zero.from_primal_value(out)]
     return [out], [convert_element_type_p.bind(t, new_dtype=new_dtype, weak_type=weak_type)]
 
 
@@ -184,7 +184,7 @@ def _bitcast_reference(values: Sequence[Any], *, new_dtype: np.dtype) -> list[An
     if old == new or min(old, new) >= 8:
         return [np.frombuffer(x.tobytes(), new_dtype).reshape(shape)]
     bits = np.unpackbits(x.view(np.uint8).reshape(-1, x.dtype.itemsize), axis=1, bitorder="little")
-    bits = bits[:, :old].reshape(-1, new)  # of fewer than 8 bits NumPy fills a byte
+    bits = bits[:, :old].reshape(-1, new)  # NumPy stores numbers of fewer than 8 bits in a byte each
     return [np.packbits(bits, axis=1, bitorder="little").view(new_dtype).reshape(shape)]
 
 

@@ -36,7 +36,7 @@ __all__: list[str] = []
 Words = list[Any]
 
 _ROTATIONS = ((10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20))
-_WEYL = (np.uint32(0x9E3779B9), np.uint32(0xBB67AE85))  # what is added to the key after each round of Philox
+_WEYL = (np.uint32(0x9E3779B9), np.uint32(0xBB67AE85))  # are added to the key after each round of Philox
 _PHILOX_2, _PHILOX_4 = np.uint32(0xD256D193), (np.uint32(0xD2511F53), np.uint32(0xCD9E8D57))
 
 

@@ -91,7 +91,7 @@ def cumulative(
         (x,), (t,) = primals, tangents
         y = primitive.bind(x, axis=axis, reverse=reverse)
         if type(t) is Zero or aval_of(x).dtype not in dtypes.INEXACT:
-            return [y], [Zero(aval_of(y).to_tangent_aval())]
+            return [y], [Zero.from_primal_value(y)]
         return [y], [jvp(x, t, y, axis, reverse)]
 
     def batch(size: int, values: Sequence[Any], dims: Sequence[int], *, axis: int, reverse: bool) -> Any:

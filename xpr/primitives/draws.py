@@ -26,7 +26,7 @@ from xpr.primitives.slicing import slice_in_dim
 
 Condition = Callable[..., Any]
 Step = Callable[..., Sequence[Any]]
-Words = list[Any]  # of a key, or of many keys: the arrays that they are
+Words = list[Any]  # the words of a key, or of many keys, as arrays
 
 
 class ByElement:

@@ -97,7 +97,7 @@ def _slice_reference(values: Sequence[Any], *, slice_sizes: tuple[int, ...]) -> 
 def _slice_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, slice_sizes: tuple[int, ...]) -> Any:
     out = dynamic_slice_p.bind(*primals, slice_sizes=slice_sizes)
     if type(tangents[0]) is Zero:
-        return [out], [Zero(aval_of(out).to_tangent_aval())]
+        return [out], [Zero.from_primal_value(out)]
     return [out], [dynamic_slice_p.bind(tangents[0], *primals[1:], slice_sizes=slice_sizes)]
 
 
@@ -183,7 +183,7 @@ def _update_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     out = dynamic_update_slice_p.bind(*primals)
     operand_dot, update_dot = tangents[:2]
     if type(operand_dot) is Zero and type(update_dot) is Zero:
-        return [out], [Zero(aval_of(out).to_tangent_aval())]
+        return [out], [Zero.from_primal_value(out)]
     return [out], [dynamic_update_slice_p.bind(instantiate(operand_dot), instantiate(update_dot), *primals[2:])]
 
 

@@ -124,7 +124,7 @@ def _threefry_lower(b: Builder, operands: list[Value], avals: list[ShapedArray])
 
 def _threefry_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
     outs = threefry2x32_p.bind(*primals)
-    return outs, [Zero(aval_of(x).to_tangent_aval()) for x in outs]
+    return outs, [Zero.from_primal_value(x) for x in outs]
 
 
 threefry2x32_p = register(

@@ -134,7 +134,7 @@ def _random_gamma_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, log_sp
     *_, a = primals
     *_, t = tangents
     if type(t) is Zero:
-        return [out], [Zero(aval_of(out).to_tangent_aval())]
+        return [out], [Zero.from_primal_value(out)]
     if not log_space:
         return [out], [mul(t, random_gamma_grad(a, out))]
     sample = exp(out)  # it underflows for small shapes; the slope of the logarithm then has its limit 1 / a^2

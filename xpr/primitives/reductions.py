@@ -51,7 +51,7 @@ def _check_dtype(name: str, aval: ShapedArray, over: frozenset[np.dtype]) -> Non
 
 
 def _no_tangent(out: Any) -> Zero:
-    return Zero(aval_of(out).to_tangent_aval())
+    return Zero.from_primal_value(out)
 
 
 def reduction(
@@ -120,7 +120,7 @@ def reduction(
     return primitive
 
 
-_NATIVE = frozenset({dtypes.bool_, *map(np.dtype, "bhilBHILfd")})  # what processors, and so NumPy, compute with
+_NATIVE = frozenset({dtypes.bool_, *map(np.dtype, "bhilBHILfd")})  # with which processors, and so NumPy, compute
 
 
 def _reduces_long_runs(avals: Sequence[ShapedArray], *, axes: tuple[int, ...]) -> bool:

@@ -88,7 +88,7 @@ def _lower(
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> tuple[list[Any], list[Any]]:
     outs = rng_bit_generator_p.bind(*primals, **params)
-    return outs, [Zero(aval_of(x).to_tangent_aval()) for x in outs]
+    return outs, [Zero.from_primal_value(x) for x in outs]
 
 
 def _batch(

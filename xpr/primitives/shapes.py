@@ -44,7 +44,7 @@ def linear_jvp(primitive: Primitive) -> Callable[..., Any]:
         out = primitive.bind(*primals, **params)
         (tangent,) = tangents
         if type(tangent) is Zero:
-            return [out], [Zero(aval_of(out).to_tangent_aval())]
+            return [out], [Zero.from_primal_value(out)]
         return [out], [primitive.bind(tangent, **params)]
 
     return jvp

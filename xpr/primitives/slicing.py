@@ -104,7 +104,7 @@ def _select_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -
 def _select_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     out = select_n_p.bind(*primals)
     if all(type(t) is Zero for t in tangents[1:]):
-        return [out], [Zero(aval_of(out).to_tangent_aval())]
+        return [out], [Zero.from_primal_value(out)]
     return [out], [select_n_p.bind(primals[0], *map(instantiate, tangents[1:]))]
 
 
@@ -345,7 +345,7 @@ def _pad_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, p
 def _pad_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, padding_config: Any) -> Any:
     out = pad_p.bind(*primals, padding_config=padding_config)
     if all(type(t) is Zero for t in tangents):
-        return [out], [Zero(aval_of(out).to_tangent_aval())]
+        return [out], [Zero.from_primal_value(out)]
     return [out], [pad_p.bind(*map(instantiate, tangents), padding_config=padding_config)]
 
 
@@ -459,7 +459,7 @@ def _concatenate_abstract(avals: Sequence[ShapedArray], *, dimension: int) -> li
 def _concatenate_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, dimension: int) -> Any:
     out = concatenate(primals, dimension)
     if all(type(t) is Zero for t in tangents):
-        return [out], [Zero(aval_of(out).to_tangent_aval())]
+        return [out], [Zero.from_primal_value(out)]
     return [out], [concatenate_p.bind(*map(instantiate, tangents), dimension=dimension)]
 
 

@@ -50,8 +50,7 @@ def _read_rows(x: Any, indices: Any, axis: int) -> Any:
 def _moved(tangents: Sequence[Any], outs: Sequence[Any], order: Any, axis: int) -> list[Any]:
     """The tangents of results whose elements come from the indices `order`."""
     return [
-        Zero(aval_of(out).to_tangent_aval()) if type(t) is Zero else _read_rows(t, order, axis)
-        for t, out in zip(tangents, outs)
+        Zero.from_primal_value(out) if type(t) is Zero else _read_rows(t, order, axis) for t, out in zip(tangents, outs)
     ]
 
 
@@ -109,7 +108,7 @@ def _sort_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, dimension: int
     params["dimension"] = dimension
     if all(type(t) is Zero for t in tangents):
         outs = sort_p.bind(*primals, **params)
-        return outs, [Zero(aval_of(out).to_tangent_aval()) for out in outs]
+        return outs, [Zero.from_primal_value(out) for out in outs]
     indices = broadcasted_iota(int32, aval_of(primals[0]).shape, dimension)
     *outs, order = sort_p.bind(*primals, indices, **params)
     return outs, _moved(tangents, outs, order, dimension)

@@ -519,7 +519,7 @@ _I1_SLOPE_NEAR = 2.0
 
 
 def i0_coefficient(k: int) -> float:
-    """That of x^k in the series of I0 (DLMF 10.25.2), times k!."""
+    """The coefficient of x^k in the series of I0 (DLMF 10.25.2), times k!."""
     return 0.0 if k % 2 else math.comb(k, k // 2) / 2.0**k
 
 

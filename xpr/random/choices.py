@@ -53,7 +53,7 @@ def _sorted_by_words(key: Any, x: Any, axis: int) -> tuple[Any, Any]:
 
 
 def _shuffled_while_needed(key: Any, x: Any, axis: int) -> Any:
-    """The same of a symbolic number of elements: each round is a branch, taken where there are so many of them."""
+    """A shuffle of a symbolic number of elements: each round is a branch, taken where there are so many of them."""
     elements = size_as(aval_of(x).size, dtypes.int32)
     for least in _LEAST_OF_ROUND:
         one_more = ge(elements, np.int32(least))

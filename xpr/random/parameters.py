@@ -29,7 +29,7 @@ def float_dtype(dtype: Any, name: str) -> np.dtype:
 
 
 def float_or_complex_dtype(dtype: Any, name: str) -> np.dtype:
-    """The same, where complex numbers can be drawn too."""
+    """The dtype to draw floats or complex numbers in; the default float dtype for None."""
     expected = "a complex dtype, or a float dtype of 16 bits or more"
     return _dtype(float if dtype is None else dtype, name, FLOATS | dtypes.COMPLEX, expected)
 

@@ -34,7 +34,7 @@ def _resized(x: Any, n: int | None, axis: int) -> Any:
 
 
 def _orthonormal(size: int, dtype: Any) -> np.ndarray:
-    """What the transform is multiplied by to be orthonormal."""
+    """The factor by which the transform becomes orthonormal."""
     factors = np.full(size, math.sqrt(1 / (2 * size)))
     factors[:1] = math.sqrt(1 / (4 * size))
     return factors.astype(dtype)

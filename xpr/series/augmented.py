@@ -24,7 +24,7 @@ from xpr.transforms.stage import stage
 
 Jet = tuple[Any, ...]  # None among them is a symbolic zero
 Flags = tuple[bool, ...]
-Active = bool | Flags  # of a value: whether it has a jet, or which parts of it are arrays
+Active = bool | Flags  # whether a value has a jet, or which parts of the jet are arrays
 
 _LARGE = 4096  # elements; below it NumPy runs the operations of a rule faster than a program
 

@@ -18,7 +18,7 @@ from xpr.primitives.barrier import optimization_barrier_p
 from xpr.primitives.elementwise import scalar
 from xpr.primitives.shapes import zeros_like_aval
 
-Series = list[Any]  # of arrays; None is a coefficient known to be zero, which the first one never is
+Series = list[Any]  # arrays; None for a coefficient that is known to be zero; the first one never is None
 
 
 def mul(x: Any, y: Any) -> Any:

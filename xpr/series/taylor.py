@@ -77,7 +77,7 @@ class TaylorTrace(AugmentedTrace):
         for x, c in zip(values, rows):
             if c is None:
                 primals.append(x)
-                tangents.append(Zero(aval_of(x).to_tangent_aval()))
+                tangents.append(Zero.from_primal_value(x))
             else:
                 slopes = [times(row, m) for m, row in enumerate(c, 1)]
                 primals.append(lower.tracer(x, c[:-1]))

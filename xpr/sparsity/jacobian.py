@@ -193,7 +193,7 @@ class _JacobianPlan:
         x = aval_of(operands[self.argument])
 
         def pushforward(seed: Any) -> list[Any]:
-            tangents: list[Any] = [Zero(aval_of(v).to_tangent_aval()) for v in operands]
+            tangents: list[Any] = [Zero.from_primal_value(v) for v in operands]
             tangents[self.argument] = convert_element_type(reshape(seed, x.shape), x.dtype, x.weak_type)
             return [instantiate(push_forward(lambda *xs: eval_jaxpr(jaxpr, (), *xs), operands, tangents)[1][0])]
 

@@ -24,7 +24,7 @@ _BYTES = 2**63
 
 
 class Damage(ValueError):
-    """What is wrong with a content."""
+    """The error of a content that is damaged, with what is wrong."""
 
 
 def check(content: Any) -> None:

@@ -41,12 +41,12 @@ class Part(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What it is called in a file."""
+        """The name of the part in a file."""
         return name_of(self.leaf, self.region)
 
 
 def name_of(leaf: int, region: Region) -> str:
-    """What a part is called in a file."""
+    """The name of a part in a file."""
     return f"{leaf}@{','.join(map(str, region.start))}"
 
 

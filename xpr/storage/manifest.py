@@ -90,7 +90,7 @@ def read(folder: Path) -> dict[str, Any]:
         if _hash(whole.get("content")) != whole.get("sha256"):
             raise contents.Damage("its content does not have the hash that it gives")
         contents.check(whole["content"])
-    except (ValueError, RecursionError) as error:  # of which the first is also that of a number that JSON can't hold
+    except (ValueError, RecursionError) as error:  # ValueError also for numbers that JSON can't hold
         why = "it is nested too deeply" if isinstance(error, RecursionError) else error
         raise CheckpointError(f"{folder / MANIFEST} is damaged: {why}.") from None
     return whole["content"]

@@ -20,7 +20,7 @@ def check_path(verb: str, path: Any) -> None:
 
 
 def folder_of(folder: str | os.PathLike[str], step: int) -> Path:
-    """Where the checkpoint of a step is."""
+    """The folder of the checkpoint of a step."""
     return Path(folder) / f"step_{step}"
 
 

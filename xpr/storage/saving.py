@@ -82,7 +82,7 @@ def save(path: str | os.PathLike[str], tree: Any, *, step: int | None = None, ke
 
 
 class _Request(NamedTuple):
-    """What is to be saved, and where."""
+    """A request to save a pytree in a folder."""
 
     folder: Path
     node: Any

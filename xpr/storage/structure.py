@@ -98,7 +98,7 @@ def _key_of(key: Any) -> Any:
 
 
 def _steps(node: Any) -> list[str]:
-    """What stands in a path for each child of a node."""
+    """The step of a path to each child of a node."""
     if "keys" in node:
         return [f"[{key['text'] if _is_text(key) else repr(_key_of(key))}]" for key in node["keys"]]
     return node["steps"] if "steps" in node else [f"[{i}]" for i in range(len(node["children"]))]
@@ -152,7 +152,7 @@ def _match(saved: Any, like: Any) -> bool:
 
 
 def _identities(node: Any) -> list[str]:
-    """What distinguishes the children of a node."""
+    """Keys by which the children of a node differ."""
     keys = [json.dumps(key) for key in node["keys"]] if "keys" in node else _steps(node)
     return keys if _differ(keys) else [str(i) for i in range(len(keys))]
 

@@ -210,7 +210,7 @@ def eqns_and_names(jaxpr: Jaxpr, variables: Sequence[Var]) -> tuple[list[tuple[J
 
 
 def format_eqn(eqn: JaxprEqn) -> str:
-    """One equation by itself, named from `a`."""
+    """The text of one equation by itself, whose variables are named from `a`."""
     writer = _JaxprWriter(set(eqn.outvars))
     for var in eqn.invars:
         writer.atom(var)

@@ -23,7 +23,7 @@ def _is_of_library(frame: FrameType) -> bool:
 
 
 def without_library_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """The same traceback with the frames of code outside the library only."""
+    """A traceback with only those frames of another that are outside of the library."""
     frames = []
     while traceback is not None:
         if not _is_of_library(traceback.tb_frame):

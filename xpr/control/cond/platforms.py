@@ -115,7 +115,7 @@ def _platform_of(args: Any) -> str:
 
 
 def _value(x: Any) -> Any:
-    """What transformations that run at once compute with in place of an argument: the primal, or all rows."""
+    """The value that transformations which run at once compute with for an argument: the primal, or all rows."""
     while isinstance(x, JVPTracer | LinearizeTracer | BatchTracer):
         x = x.value if isinstance(x, BatchTracer) else x.primal
     return x

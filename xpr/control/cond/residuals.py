@@ -1,4 +1,4 @@
-"""The branches of a cond in two halves, of which the second read residuals of the first.
+"""The branches of a cond in two halves, the second of which read residuals of the first.
 
 Linearization splits them into equations that compute values and equations linear in the tangents, partial evaluation
 into equations that read known operands and the other equations.

@@ -255,7 +255,7 @@ def _flat_rule(call: FlatCall) -> Rule:
     """The user's rule for one call, on flat lists."""
 
     def rule(size: int, batched: Sequence[bool], rows: Sequence[Any]) -> Any:
-        num_consts = len(rows) - call.in_tree.num_leaves  # those of its jaxpr follow them
+        num_consts = len(rows) - call.in_tree.num_leaves  # the constants of the jaxpr follow
         (constants, leaves), (consts_batched, leaves_batched) = (split_list(xs, num_consts) for xs in (rows, batched))
         _, user_rule, _ = call.with_constants(split_list(constants, len(call.constants))[0])
         if any(consts_batched):

@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 @register_parameter
 class Four(NamedTuple):
-    """One item for each of the four programs; the second and the last may be missing, None or empty."""
+    """An item for each of a linear solve's four programs; the second and the last may be missing, None or empty."""
 
     matvec: Any
     vecmat: Any
@@ -50,7 +50,7 @@ class Four(NamedTuple):
     transpose_solve: Any
 
     def transposed(self) -> Four:
-        """The same for the transposed equation."""
+        """The items for the transposed equation."""
         return Four(self.vecmat, self.matvec, self.transpose_solve, self.solve)
 
 

@@ -160,12 +160,12 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:
     >>> custom_derivatives.zero_from_primal({"x": 1.0}, symbolic_zeros=True)
     {'x': Zero(f32[])}
     """
-    return tree.map(lambda x: tangent_for_user(Zero(aval_of(x).to_tangent_aval()), symbolic_zeros), val)
+    return tree.map(lambda x: tangent_for_user(Zero.from_primal_value(x), symbolic_zeros), val)
 
 
 def zeros_for(outs: Sequence[Any]) -> list[Zero]:
     """A symbolic zero as the tangent of each result."""
-    return [Zero(aval_of(x).to_tangent_aval()) for x in outs]
+    return [Zero.from_primal_value(x) for x in outs]
 
 
 def check_constants(

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from xpr import tree
+from xpr.backend.hlo_shardings import hlo_sharding, sharding_from_hlo
 from xpr.backend.mesh import Mesh
 from xpr.backend.partitioners import Partitioner, can_partition, partitioned_call
-from xpr.backend.sharding import NamedSharding, PartitionSpec, hlo_sharding, sharding_from_hlo
-from xpr.backend.stablehlo import Builder, Module, Value
+from xpr.backend.sharding import NamedSharding, PartitionSpec
+from xpr.backend.stablehlo import Builder, Value
+from xpr.backend.stablehlo_module import Module
 from xpr.compile.lower import constants, lower_eqns
 from xpr.control.activity import is_active
 from xpr.control.custom import rules
@@ -42,12 +44,12 @@ _numbers = itertools.count()  # of calls in programs
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Partitioning:
-    """What the user says of one call: `partition`, the sharding rule, and the structures of arguments and results."""
+    """The user's options for one call: `partition`, the sharding rule, and the structures of arguments and results."""
 
     partition: Callable[..., Any]
     sharding_rule: Any
     static: tuple[Any, ...]
-    call_tree: Any  # of arguments by position, and of none by name
+    call_tree: Any  # the structure of `(args, {})`
     out_tree: Any
 
     @property

@@ -124,7 +124,7 @@ class DeviceTrace(StageTrace):
         return np.asarray(rows.host)
 
     def equations_of(self, variable: Var) -> list[JaxprEqn]:
-        """Those that a variable is computed by, in their order."""
+        """The equations that a variable depends on, in their order."""
         needed: set[Any] = {variable}
         eqns = []
         for eqn in reversed(self.eqns):

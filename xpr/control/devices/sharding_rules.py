@@ -115,7 +115,7 @@ class SdyShardingRule:
 
     @property
     def mappings(self) -> tuple[ArrayMapping, ...]:
-        """Those of operands, then those of results."""
+        """The mappings of operands, then those of results."""
         return (*self.operand_mappings, *self.result_mappings)
 
     def _check_sizes(self) -> None:

@@ -85,7 +85,7 @@ def _table(texts: list[list[str]], wide: int, high: int, color_map: Callable[[fl
 
 
 def _background(color: Sequence[float]) -> tuple[str, str]:
-    """What begins and ends text on a background of a color, which is white on dark colors."""
+    """The escape codes before and after text on a background of a color; text on dark colors is white."""
     red, green, blue = (round(255 * part) for part in color[:3])
     text = 30 if 0.299 * red + 0.587 * green + 0.114 * blue > 127 else 97
     return f"\x1b[{text};48;2;{red};{green};{blue}m", "\x1b[0m"

@@ -136,7 +136,7 @@ class MappedCall(MultiDeviceCall):
 
 
 def _with_rows(aval: ShapedArray, axis: int | None, size: int) -> ShapedArray:
-    aval = aval.plain  # of all devices, so that it varies over none
+    aval = aval.plain  # it has the values of all devices, and varies over none
     return aval if axis is None else aval.with_axis(axis, size)
 
 

@@ -1,4 +1,4 @@
-"""What a progress bar shows, and where: a line of a terminal that is written again, a cell of a notebook, or a log."""
+"""Progress bars as text, in a line of a terminal that is written again, in a cell of a notebook, or in a log."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Terminal:
         sys.stderr.flush()
 
 
-class Log:
+class LogLines:
     """Lines of standard error that is no terminal, such as a file."""
 
     seconds = 10.0
@@ -112,10 +112,10 @@ class Notebook:
         return f"<div>{html.escape(title) if total else ''} {bar}<code>{html.escape(numbers)}</code></div>"
 
 
-def here() -> Terminal | Log | Notebook:
+def here() -> Terminal | LogLines | Notebook:
     """Where a bar is shown in this process."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     if shell is not None and hasattr(shell, "kernel"):
         return Notebook(sys.modules["IPython.display"].display)  # type: ignore[attr-defined]  # imported with a kernel
-    return Terminal() if sys.stderr.isatty() else Log()
+    return Terminal() if sys.stderr.isatty() else LogLines()

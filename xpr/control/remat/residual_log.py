@@ -15,7 +15,7 @@ from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr
 from xpr.core.source import summarize
 
-_DEBUG, _WARNING = 10, 30  # of the module `logging`
+_DEBUG, _WARNING = 10, 30  # the levels `logging.DEBUG` and `logging.WARNING`
 
 
 def log_saved(inputs: Sequence[ShapedArray], forward: Jaxpr, num_results: int) -> None:

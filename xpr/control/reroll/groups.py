@@ -49,7 +49,7 @@ class ResultRef(NamedTuple):
     result: int
 
 
-class Groups:
+class EquationGroups:
     """Consecutive groups of equations with the same data dependencies.
 
     Attributes:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-from xpr.control.reroll.groups import Equations, Groups, ResultRef
+from xpr.control.reroll.groups import EquationGroups, Equations, ResultRef
 from xpr.control.scan.scan import scan_p
 from xpr.core.jaxpr import Atom, DropVar, Jaxpr, JaxprEqn, Literal, Var
 from xpr.passes.structure import operand_key
@@ -14,10 +14,10 @@ from xpr.primitives.shapes import broadcast_in_dim_p, rev_p, squeeze_p
 from xpr.primitives.slicing import concatenate_p, slice_p
 
 
-class Loop:
+class RerolledLoop:
     """The scan that replaces groups of equations."""
 
-    def __init__(self, whole: Equations, groups: Groups):
+    def __init__(self, whole: Equations, groups: EquationGroups):
         self.whole, self.groups = whole, groups
         self.consts: dict[Any, Var] = {}  # by the outer variable: the inner one
         # by ref and first value: the value, and the inner variable

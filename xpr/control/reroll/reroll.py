@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from xpr.compile.repeats import Repetition, repetitions
-from xpr.control.reroll.groups import Equations, Groups
-from xpr.control.reroll.loop import Loop
+from xpr.control.reroll.groups import EquationGroups, Equations
+from xpr.control.reroll.loop import RerolledLoop
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, require_closed_jaxpr, with_subjaxprs
 from xpr.passes.dce import live_jaxpr, without_unused_constants
 from xpr.passes.structure import EquationNumbers
@@ -167,16 +167,18 @@ def _is_slice(eqn: JaxprEqn) -> bool:
     return (eqn.primitive is slice_p or eqn.primitive is squeeze_p) and type(eqn.invars[0]) is not Literal
 
 
-def _loops(whole: Equations, repeats: Sequence[Repetition], least: int) -> tuple[list[Loop], list[Loop]]:
+def _loops(
+    whole: Equations, repeats: Sequence[Repetition], least: int
+) -> tuple[list[RerolledLoop], list[RerolledLoop]]:
     """The loops that replace repeats, if they don't overlap, and the loops that are not worth it."""
-    loops: list[Loop] = []
-    refused: list[Loop] = []
+    loops: list[RerolledLoop] = []
+    refused: list[RerolledLoop] = []
     taken = np.zeros(len(whole.eqns), bool)
     for repetition in repeats:
         groups = None if taken[repetition.start : repetition.end].any() else _groups(whole, repetition, least)
         if groups is None:
             continue
-        loop = Loop(whole, groups)
+        loop = RerolledLoop(whole, groups)
         if loop.is_worth_it():
             loops.append(loop)
             taken[groups.start : groups.end] = True
@@ -185,7 +187,7 @@ def _loops(whole: Equations, repeats: Sequence[Repetition], least: int) -> tuple
     return loops, refused
 
 
-def _groups(whole: Equations, repetition: Repetition, least: int) -> Groups | None:
+def _groups(whole: Equations, repetition: Repetition, least: int) -> EquationGroups | None:
     """The repeats divided into groups with the same data dependencies, as many as possible.
 
     A group may read values computed two or three periods before; then this many periods are one group.
@@ -195,7 +197,7 @@ def _groups(whole: Equations, repetition: Repetition, least: int) -> Groups | No
         if longer.repeats < least:
             break
         for start in _starts(whole, longer, least):
-            groups = Groups(whole, start, longer.period, (longer.end - start) // longer.period)
+            groups = EquationGroups(whole, start, longer.period, (longer.end - start) // longer.period)
             if groups.count >= least:
                 return groups
     return None
@@ -211,7 +213,7 @@ def _starts(whole: Equations, repetition: Repetition, least: int) -> list[int]:
     begin, eqns = max(middle - 2 * period, repetition.start), whole.eqns
     readers = range(begin, min(middle + 3 * period, repetition.end))
     last = {v: index for index in readers for v in eqns[index].invars}
-    changes = [0] * (period + 1)  # of the number of values that pass a boundary, by position in the middle group
+    changes = [0] * (period + 1)  # in the number of values that pass a boundary, by position in the middle group
     for index in range(begin, middle + period):
         first = max(index + 1 - middle, 0)
         for v in eqns[index].outvars:

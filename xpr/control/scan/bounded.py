@@ -25,7 +25,7 @@ from xpr.compile.reference import reference_eval
 from xpr.control.groups import Groups, split_list
 from xpr.control.scan.layout import Bind, affected_operands, loop_groups
 from xpr.control.scan.linearize import loop_linearize
-from xpr.control.scan.lowering import COUNT, Loop, less, minus, next_count, rows_reference, zeros
+from xpr.control.scan.lowering import COUNT, LoweredScan, less, minus, next_count, rows_reference, zeros
 from xpr.control.scan.partial_eval import loop_halves
 from xpr.control.scan.scan import loop_abstract, loop_batch, loop_jvp, loop_regions, loop_threaded
 from xpr.control.scan.transpose import loop_transpose
@@ -99,7 +99,7 @@ def _bounded_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], 
     count, *values = operands
     groups, results = loop_groups(params)
     consts, carry, xs = groups.split(values)
-    loop = Loop(params["jaxpr"], consts, xs, results)
+    loop = LoweredScan(params["jaxpr"], consts, xs, results)
 
     def goes_on(inner: Builder, values: list[Value]) -> Value:
         return less(inner, values[0], count)
@@ -240,7 +240,7 @@ def _until_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **
     stop, values = _Stop.of(operands, params)
     groups, results = loop_groups(params)
     consts, carry, xs = groups.split(values)
-    loop = Loop(params["jaxpr"], consts, xs, results)
+    loop = LoweredScan(params["jaxpr"], consts, xs, results)
     flag = ShapedArray((), dtypes.bool_)
 
     def goes_on(inner: Builder, values: list[Value]) -> Value:

@@ -54,7 +54,7 @@ def scan_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **pa
     jaxpr, length, reverse, unroll = (params[name] for name in ("jaxpr", "length", "reverse", "unroll"))
     groups, results = loop_groups(params)
     consts, carry, xs = groups.split(operands)
-    loop = Loop(jaxpr, consts, xs, results)
+    loop = LoweredScan(jaxpr, consts, xs, results)
     state = [*carry, *loop.unreduced_stacks(b, zeros(b, results.part("ys", avals)))]
     if is_symbolic_dim(length):
         return _lower_symbolic(b, loop, state, params)
@@ -84,7 +84,7 @@ def scan_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **pa
     return b.while_loop(goes_on, advance, [start, *state], ordered="ordered" in effects(jaxpr))[1:]
 
 
-def _lower_symbolic(b: Builder, loop: Loop, state: list[Value], params: dict[str, Any]) -> list[Value]:
+def _lower_symbolic(b: Builder, loop: LoweredScan, state: list[Value], params: dict[str, Any]) -> list[Value]:
     """The loop over rows whose number is known when the program is called."""
     length = params["length"]
 
@@ -124,8 +124,8 @@ def zeros(b: Builder, avals: Sequence[ShapedArray]) -> list[Value]:
     return [b.constant(np.zeros((), aval.dtype)[()], aval) for aval in avals]
 
 
-class Loop:
-    """The values and parameters that every step of a lowered scan uses."""
+class LoweredScan:
+    """A scan that is being lowered: what each of its steps reads, and the writing of one step."""
 
     __slots__ = ("consts", "jaxpr", "results", "xs")
 

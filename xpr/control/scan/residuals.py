@@ -37,11 +37,22 @@ Source = tuple[str, Any]
 class SplitLoop:
     """A loop body in two halves, and the source of each residual of the second half.
 
-    `first` is the body of the first loop: from `consts | carry | xs`, where `first_consts` are the last consts, to
-    its results and a row of each additional stack; `results` are the groups of these. `hoisted` computes from the same
-    operands the residuals that are the same in every step, and is None if there are none. `second` takes `constant
-    residuals | its operands | rows of residuals`. `sources` are the sources of its residuals, as above; for a
-    "shifted" one, the carry and the stack. `is_constant` says which of them are the same in every step.
+    Args:
+      first: the program of the first half, of `operands`; its leading results are `results`.
+      wanted: the residuals, each a variable of the first half.
+      second: takes `residuals | its operands`.
+      operands: the groups consts, carry, xs.
+      results: the groups carry, ys.
+      shifts: whether residuals may be shifted; False if the loop may not reach every row.
+
+    Attributes:
+      first: the body of the first loop: from `consts | carry | xs` to its results and a row of each additional stack.
+      first_consts: the last of its consts.
+      results: the groups of its results.
+      hoisted: computes from the same operands the residuals that are the same in every step; None if there are none.
+      second: takes `constant residuals | its operands | rows of residuals`.
+      sources: the sources of its residuals, as above; for a "shifted" one, the carry and the stack.
+      is_constant: which of them are the same in every step.
     """
 
     __slots__ = ("first", "first_consts", "hoisted", "is_constant", "results", "second", "sources")
@@ -55,15 +66,6 @@ class SplitLoop:
         results: Groups,
         shifts: bool,
     ):
-        """
-        Args:
-          first: the program of the first half, of `operands`; its leading results are `results`.
-          wanted: the residuals, each a variable of the first half.
-          second: takes `residuals | its operands`.
-          operands: the groups consts, carry, xs.
-          results: the groups carry, ys.
-          shifts: whether residuals may be shifted; False if the loop may not reach every row.
-        """
         self.first_consts = first.consts
         consts, carry, xs = operands.sizes
         whole = consts_after(first, consts)

@@ -21,7 +21,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import run_operation
 from xpr.compile.lower import constants, lower_eqns
 from xpr.compile.reference import reference_eval
-from xpr.config import while_checkpoints
+from xpr.config_contexts import while_checkpoints
 from xpr.control.activity import Flags, affected_inputs, affected_outputs, least_fixed_point, trace_fixed_point
 from xpr.control.cond.cond import bind_cond
 from xpr.control.groups import Groups, mask, rearranged, split_list, unmask
@@ -175,7 +175,7 @@ def _reference(values: Sequence[Any], **params: Any) -> list[Any]:
 def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:
     """The loops, linearized. They carry the stores, so each uses only the square root of the number of slots."""
     closed = _loops(list(map(aval_of, primals)), params, mapped=True)
-    zeros = [Zero(aval_of(c).to_tangent_aval()) for c in closed.consts]
+    zeros = [Zero.from_primal_value(c) for c in closed.consts]
     call = {"call_jaxpr": constvars_to_invars(closed), "name": "while_fold"}
     with while_checkpoints(1 << (params["slots"].bit_length() // 2)):
         return xla_call_p.linearize(trace, [*closed.consts, *primals], [*zeros, *tangents], call)  # type: ignore[misc]

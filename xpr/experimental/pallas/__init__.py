@@ -1,7 +1,7 @@
-"""Kernels: functions of refs that run for each index of a grid, on blocks of arrays; JAX has them under the same name.
+"""Kernels: functions of refs that run for each index of a grid, on blocks of arrays; as JAX's module of this name.
 
-XLA compiles them, on every platform, as the loop over the grid that they are. There is no compiler of its own for them
-(Mosaic, Triton), so what is about the hardware, memory spaces and the like, is taken as a hint.
+XLA compiles a call of a kernel, on every platform, as a loop over the grid. Mosaic and Triton, which compile JAX's
+kernels, are not used, so parameters that are about the hardware, such as memory spaces, are hints and change nothing.
 """
 
 from xpr.core.sized_slices import *

@@ -1,7 +1,7 @@
 """Reading and writing refs under masks, and reading and writing in one step.
 
-What a mask leaves out is not written, also where an array of indices names it a second time. Atomic updates of an
-element that is named several times have all of the values.
+An element that a mask leaves out is not written, also where an array of indices names it a second time. An atomic
+update of an element that is named several times combines all of its values.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ def _elements(index: Any) -> tuple[Any, ...]:
 
 
 def _by_position(ref: Any) -> Any:
-    """A view whose slices with traced starts are arrays of positions, which are not moved into bounds.
+    """A view in which arrays of positions replace slices with traced starts, which would be moved into bounds.
 
-    Of positions out of bounds any element is read, and none is written.
+    At positions out of bounds any element is read, and none is written.
     """
     if type(ref) is not RefView:
         return ref
-    of, index = _by_position(ref.ref), _elements(ref.index)
+    view, index = _by_position(ref.ref), _elements(ref.index)
     if not any(type(e) is Slice and e.is_dynamic_start for e in index):
-        return RefView(of, ref.index)
-    sized: Any = sized_index(index, of.shape)
+        return RefView(view, ref.index)
+    sized: Any = sized_index(index, view.shape)
     for axis, (start, size) in enumerate(zip(sized.starts, sized.sizes)):
-        if not isinstance(start, int) or size != of.shape[axis]:
+        if not isinstance(start, int) or size != view.shape[axis]:
             positions = start + broadcasted_iota(np.int32, (size,), 0)
-            of = RefView(of, (slice(None),) * axis + (positions,))
-    return RefView(of, sized.inner)
+            view = RefView(view, (slice(None),) * axis + (positions,))
+    return RefView(view, sized.inner)
 
 
 def _has_arrays(ref: Any) -> bool:

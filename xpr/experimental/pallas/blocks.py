@@ -75,7 +75,7 @@ class Blocks:
       origin: which array it is, in messages.
       user_map: the index map, or None.
       ref_aval: the type of a block in the kernel.
-      key: what the position of a block depends on, beside the indices.
+      key: what the position of a block depends on besides the indices; equal for arrays whose blocks are alike.
       whole: whether the only block is the whole array.
 
     Raises:
@@ -195,9 +195,9 @@ class Blocks:
         return put(x, block, *at.starts)
 
     def are_visited_once(self, index_map: ClosedJaxpr | None, grid: Sequence[Any]) -> bool:
-        """Whether it is known that no two indices of the leading axes of a grid, which these are, have the same block.
+        """Whether it is known that each index of the leading axes of a grid, of sizes `grid`, has a block of its own.
 
-        The index map must be one of indices alone, and depend on no others.
+        It is known where the index map reads no scalars and no other axes, and there are not too many programs.
         """
         n_programs = math.prod([size if isinstance(size, int) else _MOST_PROGRAMS + 1 for size in grid])
         if self.whole or not grid or not 0 < n_programs <= _MOST_PROGRAMS:
@@ -228,10 +228,10 @@ _MOST_PROGRAMS = 1 << 16  # whose blocks are compared
 
 @custom_jvp
 def _written_once(x: Any, block: Any, *starts: Any) -> Any:
-    """The array with a block replaced that nothing was written to before, so that its tangent is zero.
+    """The array with a block replaced to which nothing was written before, so that the old block's tangent is zero.
 
-    The tangent of the block is added to that zero. So in reverse mode the cotangent of the array stays as it is, where
-    that of `dynamic_update_slice` has zeros instead of the block, for which XLA copies all of it in each step.
+    The tangent of the new block is added to that zero. So in reverse mode the cotangent of the array is passed on as it
+    is; that of `dynamic_update_slice` would have zeros in place of the block, for which XLA copies it in each step.
     """
     return dynamic_update_slice_p.bind(x, block, *starts)
 

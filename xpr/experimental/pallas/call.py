@@ -65,8 +65,8 @@ def pallas_call(
 ) -> Callable[..., Any]:
     """A function that runs a kernel for each index of a grid, on blocks of its arguments and results.
 
-    The programs of the grid run one after the other, the last axis fastest, compiled by XLA on every platform. What
-    one writes the later ones find, in results and scratch. All transformations apply.
+    The programs of the grid run one after the other, the last axis fastest, compiled by XLA on every platform. Later
+    programs read what earlier ones wrote to results and scratch. All transformations apply.
 
     Args:
       kernel: a function of refs, of each argument, of each result, of scratch. It reads and writes them (`ref[...]`)
@@ -77,7 +77,7 @@ def pallas_call(
       grid: the size of each axis, as for `GridSpec`; () for one program.
       in_specs: a tuple or list with a pytree of `BlockSpec`s for each argument; whole arrays by default.
       out_specs: a pytree of `BlockSpec`s with the structure of the results; whole arrays by default.
-      scratch_shapes: types of refs that the kernel uses beside them (`pl.ANY(shape, dtype)`), which keep their
+      scratch_shapes: types of refs that the kernel uses besides them (`pl.ANY(shape, dtype)`), which keep their
         values from program to program. A tuple or list, or a dict, whose refs are keyword arguments.
       input_output_aliases: for numbers of arguments, counted over their leaves, the number of the result that starts
         with its value.
@@ -138,7 +138,7 @@ def _size(size: Any) -> Any:
 
 
 class _Call:
-    """What is known of a call before its arguments are."""
+    """A kernel with its grid and specs, to be called with arguments of any types."""
 
     def __init__(
         self,
@@ -191,10 +191,10 @@ def _structured(parameter: str, specs: Any, others: str, structure: Any) -> list
 
 
 class _Run:
-    """A call with its arguments, traced or evaluated."""
+    """A `_Call` with its arguments, which may be traced."""
 
-    def __init__(self, of: _Call, bounds: Sequence[Any], args: Sequence[Any]):
-        self.of, spec = of, of.spec
+    def __init__(self, call: _Call, bounds: Sequence[Any], args: Sequence[Any]):
+        self.call, spec = call, call.spec
         computed = iter(bounds)
         self.sizes = [_size(size) if _is_static(size) else _strong(next(computed), _INDEX.dtype) for size in spec.grid]
         self.bounds = [n for n in self.sizes if not isinstance(n, int)]
@@ -206,26 +206,26 @@ class _Run:
         scalars, blocked = split_list(list(args), spec.num_scalar_prefetch)
         self.scalar_tree, self.in_tree = tree.structure(tuple(scalars)), tree.structure(tuple(blocked))
         self.n_scalars = self.scalar_tree.num_leaves
-        self.out_avals = [aval.with_varying(varying) for aval in of.out_avals]
-        self.scratch_avals = [aval.with_varying(varying) for aval in of.scratch_avals]
+        self.out_avals = [aval.with_varying(varying) for aval in call.out_avals]
+        self.scratch_avals = [aval.with_varying(varying) for aval in call.scratch_avals]
         in_specs = _structured("in_specs", spec.in_specs, "inputs", self.in_tree)
-        out_specs = _structured("out_specs", spec.out_specs, "out_shape", of.out_tree)
+        out_specs = _structured("out_specs", spec.out_specs, "out_shape", call.out_tree)
         names, avals = self.in_names[self.n_scalars :], list(map(aval_of, self.values))
         self.ins = [Blocks(*each) for each in zip(names, in_specs, avals[self.n_scalars :])]
-        self.outs = [Blocks(*each) for each in zip(of.out_names, out_specs, self.out_avals)]
+        self.outs = [Blocks(*each) for each in zip(call.out_names, out_specs, self.out_avals)]
         self.scalar_avals = avals[: self.n_scalars]
         self.check_aliases(avals)
 
     def check_aliases(self, avals: Sequence[ShapedArray]) -> None:
         """Raises ValueError if an argument and the result that starts with it don't exist, or differ in type."""
-        for i, o in self.of.aliases.items():
+        for i, o in self.call.aliases.items():
             what = f"pallas_call: input_output_aliases contains the mapping '{i}:{o}'"
             for kind, number, every in (("input", i, avals), ("output", o, self.out_avals)):
                 if not 0 <= number < len(every):
                     raise ValueError(f"{what} with {kind} index {number} outside the range [0, {len(every)}).")
             one, two = avals[i], self.out_avals[o]
             if (one.shape, one.dtype) != (two.shape, two.dtype):
-                names = self.in_names[i].replace("args", "input"), self.of.out_names[o].replace("outputs", "output")
+                names = self.in_names[i].replace("args", "input"), self.call.out_names[o].replace("outputs", "output")
                 types = [f"{aval.dtype.name}[{','.join(map(str, aval.shape))}]" for aval in (one, two)]
                 raise ValueError(
                     f"{what}, and {names[0]} is {types[0]}, {names[1]} {types[1]}. What shares memory has one type."
@@ -239,7 +239,7 @@ class _Run:
         Raises:
           ValueError: it uses an array from outside, traced or not.
         """
-        n, names = len(self.sizes), self.of.spec.grid_names
+        n, names = len(self.sizes), self.call.spec.grid_names
 
         def flat(*xs: Any) -> Any:
             indices, bounds, arguments = split_list(xs, n, len(self.bounds))
@@ -254,10 +254,11 @@ class _Run:
         avals: list[Any] = [*[_INDEX] * (n + len(self.bounds)), *map(AbstractRef, refs)]
         trace = StageTrace(context.trace, Signature("traced by pallas_call", user, argument_names))
         closed = stage(flat, avals, trace=trace)
-        given = [x for _, _, x in trace.constants.values()]  # arrays of indices that operations make are NumPy's
-        constants = [aval_of(x).str_short() for x in given if type(x) is not Ref and not isinstance(x, np.ndarray)]
-        if constants:
-            raise ValueError(f"{what} [{', '.join(constants)}]. {advice}")
+        constants = [x for _, _, x in trace.constants.values()]
+        # Refs may be closed over; NumPy arrays are arrays of indices that operations make.
+        captured = [aval_of(x).str_short() for x in constants if type(x) is not Ref and not isinstance(x, np.ndarray)]
+        if captured:
+            raise ValueError(f"{what} [{', '.join(captured)}]. {advice}")
         return closed
 
     def staged_map(self, blocks: Blocks) -> ClosedJaxpr:
@@ -270,19 +271,19 @@ class _Run:
         return self.staged(what, advice, fun, user, self.scalar_avals)
 
     def staged_kernel(self) -> ClosedJaxpr:
-        of = self.of
+        call, described = self.call, describe_function(self.call.kernel)
         counts = self.n_scalars, len(self.ins), len(self.outs)
 
         def fun(_: Sequence[Any], *refs: Any) -> list[Any]:
             scalars, ins, outs, scratch = split_list(refs, *counts)
-            results, others = tree.unflatten(of.out_tree, outs), tree.unflatten(of.scratch_tree, scratch)
+            results, others = tree.unflatten(call.out_tree, outs), tree.unflatten(call.scratch_tree, scratch)
             arguments = [*tree.unflatten(self.scalar_tree, scalars), *tree.unflatten(self.in_tree, ins)]
             arguments += results if isinstance(results, (tuple, list)) else [results]
-            returned = (
-                of.kernel(*arguments, **others)
-                if isinstance(others, dict)
-                else of.kernel(*arguments, *(others if isinstance(others, (tuple, list)) else [others]))
-            )
+            if isinstance(others, dict):
+                returned = call.kernel(*arguments, **others)
+            else:
+                arguments += others if isinstance(others, (tuple, list)) else [others]
+                returned = call.kernel(*arguments)
             if returned is not None:
                 raise ValueError(
                     f"The kernel function of the pallas_call {described} should return None, as its results are what "
@@ -290,12 +291,11 @@ class _Run:
                 )
             return []
 
-        described = describe_function(of.kernel)
         what = f"The kernel function of the pallas_call {described} captures constants"
         advice = "Arrays from outside are arguments of the kernel, with a ref and a spec: pass them."
         refs = [*self.scalar_avals, *[blocks.ref_aval for blocks in (*self.ins, *self.outs)], *self.scratch_avals]
-        closed = self.staged(what, advice, fun, of.kernel, refs)
-        if of.debug:
+        closed = self.staged(what, advice, fun, call.kernel, refs)
+        if call.debug:
             print(f"The kernel of the pallas_call {described}:\n{closed}")
         return closed
 
@@ -303,7 +303,7 @@ class _Run:
         """Runs all programs."""
         every = [*self.ins, *self.outs]
         maps = {each.key: None if each.user_map is None else self.staged_map(each) for each in every}
-        of_results = {o: self.values[i] for i, o in self.of.aliases.items()}
+        of_results = {o: self.values[i] for i, o in self.call.aliases.items()}
         scalars, ins = split_list(self.values, self.n_scalars)
         arrays = [blocks.padded(x) for blocks, x in zip(self.ins, ins)]
         arrays += [
@@ -311,7 +311,7 @@ class _Run:
             for o, blocks in enumerate(self.outs)
         ]
         arrays += list(map(unwritten_of, self.scratch_avals))
-        loops = Loops(self.sizes, [*self.bounds, *scalars], self.ins, self.outs, maps, f"{self.of.name}_program")
+        loops = Loops(self.sizes, [*self.bounds, *scalars], self.ins, self.outs, maps, f"{self.call.name}_program")
         last = loops.run(self.staged_kernel(), arrays, [o not in of_results for o in range(len(self.outs))])
         return [blocks.unpadded(x) for blocks, x in zip(self.outs, last)]
 

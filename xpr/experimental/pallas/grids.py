@@ -29,7 +29,7 @@ class GridSpec:
         size: `lax.axis_size(name)` is known in the kernel. An integer is a grid of one axis.
       in_specs: a tuple or list with a pytree of `BlockSpec`s for each argument; `no_block_spec` for whole arrays.
       out_specs: a pytree of `BlockSpec`s with the structure of the results; `no_block_spec` for whole arrays.
-      scratch_shapes: the types of refs that the kernel uses beside them, as for `pallas_call`.
+      scratch_shapes: the types of refs that the kernel uses besides them, as for `pallas_call`.
 
     Raises:
       ValueError: `in_specs` is no sequence, or an element of the grid no size.

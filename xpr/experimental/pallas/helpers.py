@@ -1,4 +1,4 @@
-"""What kernels are written with: branches, loops, refs for a while, checks, sizes."""
+"""Functions for kernels: branches, loops, temporary refs, checks, arithmetic of sizes."""
 
 from __future__ import annotations
 

@@ -127,13 +127,13 @@ class Loops:
         now = [next(values) if flag else x for flag, x in zip(self.written, self.arrays)]
         positions = {each.key: self.position(each, indices) for each in self.ins if each.key not in known} | known
         at = [positions[each.key] for each in self.ins]
-        found = [each.read(x, where) for each, x, where in mask(zip(self.ins, now, at), self.read)]
+        operands = [each.read(x, where) for each, x, where in mask(zip(self.ins, now, at), self.read)]
         _, outs, scratch = self.groups.split(now)
         _, outs_read, scratch_read = self.groups.split(self.read)
         for each, x, is_written in mask(zip(self.outs, outs, self.out_written), outs_read):
-            found.append(x if is_written else each.read(x, self.position(each, indices)))
-        found += mask(scratch, scratch_read)
-        last = iter(call(self.program, [*indices, *self.leading, *found], self.name))
+            operands.append(x if is_written else each.read(x, self.position(each, indices)))
+        operands += mask(scratch, scratch_read)
+        last = iter(call(self.program, [*indices, *self.leading, *operands], self.name))
         return [
             each.write(x, where, next(last), False) if each else next(last)
             for x, each, where in mask(zip_longest(now, self.ins, at), self.written)

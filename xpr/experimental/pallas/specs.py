@@ -1,4 +1,4 @@
-"""What describes the blocks of a kernel's arguments and results: block shapes, index maps, memory spaces, hints."""
+"""Specs of a kernel's arguments and results: block shapes, index maps, memory spaces, hints."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Element:
 
     Args:
       block_size: the size of the blocks.
-      padding: how many elements are thought before the first one, which the index map counts, and after the last one.
+      padding: how many elements the array is padded by, at its start, where the index map counts them, and at its end.
 
     >>> from xpr.experimental import pallas as pl
     >>> pl.Element(8, padding=(0, 2))
@@ -128,8 +128,18 @@ no_block_spec = _NoBlockSpec()
 # -- Memory
 
 
-class MemorySpace(Enum):
-    """Where a kernel's arrays are: a hint, as XLA decides. A call makes the type of an array there.
+class MemorySpaceBase(Enum):
+    """Kinds of memory. A call of a member makes the type of a ref of arrays there."""
+
+    def __call__(self, shape: Sequence[int], dtype: Any) -> MemoryRef:
+        return MemoryRef(ShapedArray(tuple(shape), dtypes.canonical(dtype)), self)
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class MemorySpace(MemorySpaceBase):
+    """Where a kernel's arrays are: a hint, as XLA decides. A call makes the type of a ref there.
 
     >>> from xpr.experimental import pallas as pl
     >>> pl.MemorySpace.ANY((8, 128), "float32").shape
@@ -147,19 +157,13 @@ class MemorySpace(Enum):
         """The type of a ref of arrays of a type in this memory."""
         return MemoryRef(type, self)
 
-    def __call__(self, shape: Sequence[int], dtype: Any) -> MemoryRef:
-        return self.from_type(ShapedArray(tuple(shape), dtypes.canonical(dtype)))
-
-    def __str__(self) -> str:
-        return self.value
-
 
 ANY, HOST = MemorySpace.ANY, MemorySpace.HOST
 
 
 @dataclass(frozen=True)
 class MemoryRef:
-    """The type of a ref that a kernel uses beside its arguments: of `scratch_shapes`, and of `run_scoped`.
+    """The type of a ref that a kernel uses besides its arguments: of `scratch_shapes`, and of `run_scoped`.
 
     Args:
       inner_aval: the type of its arrays, anything with a shape and a dtype.

@@ -1,6 +1,6 @@
-"""What kernels for TPUs are written with, as far as it has a meaning everywhere: memory spaces and hints, scalars.
+"""The part of JAX's module for TPU kernels that has a meaning on every platform: memory spaces, hints, scalars.
 
-Copies between memories (DMA), semaphores, pipelines and meshes of cores are about the hardware, and are not there.
+Copies between memories (DMA), semaphores, pipelines and meshes of cores are about the hardware, and left out.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, NoReturn
 
-from xpr import dtypes, tree
-from xpr.core.avals import ShapedArray, aval_of
+from xpr import tree
+from xpr.core.avals import aval_of
 from xpr.experimental.pallas import access
 from xpr.experimental.pallas.grids import GridSpec
-from xpr.experimental.pallas.specs import MemoryRef, no_block_spec
+from xpr.experimental.pallas.specs import MemoryRef, MemorySpaceBase, no_block_spec
 from xpr.numpy.flip_roll_tile import roll as _roll
 
 __all__ = [
@@ -32,7 +32,7 @@ def __getattr__(name: str) -> NoReturn:
     )
 
 
-class MemorySpace(Enum):
+class MemorySpace(MemorySpaceBase):
     """Where a kernel's arrays are: a hint, as XLA decides. A call makes the type of a ref there.
 
     >>> from xpr.experimental.pallas import tpu as pltpu
@@ -53,12 +53,6 @@ class MemorySpace(Enum):
     def like(self, shape_dtype_like: Any) -> MemoryRef:
         """The type of a ref of arrays like an array in this memory."""
         return self(shape_dtype_like.shape, shape_dtype_like.dtype)
-
-    def __call__(self, shape: Sequence[int], dtype: Any) -> MemoryRef:
-        return self.from_type(ShapedArray(tuple(shape), dtypes.canonical(dtype)))
-
-    def __str__(self) -> str:
-        return self.value
 
 
 VMEM, VMEM_SHARED, SMEM = MemorySpace.VMEM, MemorySpace.VMEM_SHARED, MemorySpace.SMEM

@@ -1,4 +1,4 @@
-"""What kernels for GPUs are written with, as far as it has a meaning everywhere: masks, atomic updates, hints.
+"""The part of JAX's module for GPU kernels that has a meaning on every platform: masks, atomic updates, hints.
 
 Programs run one after the other, so that every update is atomic.
 """
@@ -180,7 +180,7 @@ def atomic_xor(x_ref_or_view: Any, idx: Any, val: Any, *, mask: Any = None) -> A
 
 
 def atomic_cas(ref: Any, cmp: Any, val: Any) -> Any:
-    """Replaces the number that a ref holds where it is another number.
+    """Replaces the number that a ref holds if it equals another number (compare and swap).
 
     Args:
       ref: a ref or view without axes.

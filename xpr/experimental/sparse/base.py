@@ -1,4 +1,4 @@
-"""What all sparse arrays have: a shape, stored elements, and their flattening as pytrees."""
+"""JAXSparse, the base class of sparse arrays: a shape, stored elements, and their flattening as pytrees."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ class JAXSparse:
         return self
 
     def _details(self) -> str:
-        return ""
+        """The numbers of batch and dense axes, of formats that have such, where there are any."""
+        counts = {name: getattr(self, name, 0) for name in ("n_batch", "n_dense")}
+        return "".join(f", {name}={count}" for name, count in counts.items() if count)
 
     def __repr__(self) -> str:
         try:

@@ -82,10 +82,6 @@ class BCOO(JAXSparse):
         """The number of dense axes."""
         return int(self.data.ndim) - 1 - self.n_batch
 
-    def _details(self) -> str:
-        counts = {"n_batch": self.n_batch, "n_dense": self.n_dense}
-        return "".join(f", {name}={count}" for name, count in counts.items() if count)
-
     @classmethod
     def fromdense(
         cls, mat: Any, *, nse: int | None = None, index_dtype: Any = np.int32, n_dense: int = 0, n_batch: int = 0

@@ -1,4 +1,4 @@
-"""What matrices in the formats COO, CSR and CSC share: rows and columns of their elements, products."""
+"""Matrix, the base class of matrices in the formats COO, CSR and CSC: rows and columns of their elements, products."""
 
 from __future__ import annotations
 

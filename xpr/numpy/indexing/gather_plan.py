@@ -26,7 +26,7 @@ class GatherPlan(NamedTuple):
     numbers: GatherDimensionNumbers
     sizes: Shape
     indices: Any
-    shape: Shape  # of the result as the gather gives it
+    shape: Shape  # of the gather's result
     flipped: list[int]  # axes of that which run backwards
     result: Shape  # the shape with new axes
     inside: bool  # all indices are known to be in bounds
@@ -34,7 +34,7 @@ class GatherPlan(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """One component of the index vectors: starts along `axis`, varying along `dims` of the axes over the windows."""
+    """A component of the index vectors: starts along `axis`, varying along `dims` of the axes over the windows."""
 
     axis: int
     starts: Any
@@ -184,7 +184,7 @@ def _known_vectors(
 
 
 def _column(column: _Column, across: Shape, n: int, dtype: np.dtype, wraps: bool) -> Any:
-    """One component of all index vectors, of shape (*across, 1)."""
+    """A component of all index vectors, of shape (*across, 1)."""
     _, starts, dims = column
     if type(starts) in (int, np.ndarray):
         starts = np.asarray(starts, dtype)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.config import numpy_dtype_promotion
+from xpr.config_contexts import numpy_dtype_promotion
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy.concatenation import concatenate, stack
@@ -43,7 +43,7 @@ class _Grid:
     def __getitem__(self, key: slice | tuple[slice, ...]) -> Any:
         if isinstance(key, slice):
             return _samples(self.name, key)
-        with numpy_dtype_promotion("standard"):  # bounds are numbers, of which one kind may stand beside another
+        with numpy_dtype_promotion("standard"):  # bounds are numbers, whose kinds may be mixed
             vectors = promote_dtypes(*[_samples(self.name, each) for each in key]) if key else []
         grids = grid_arrays(vectors, range(len(vectors)), self.sparse)
         return grids if self.sparse else stack(grids) if grids else asarray(np.zeros(0, dtypes.of_python(int)))

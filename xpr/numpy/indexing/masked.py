@@ -91,7 +91,7 @@ class Mask:
         self._count = None
 
     def of(self, flat: Any) -> Mask:
-        """The same mask with its elements as another value, for a function that takes these."""
+        """A copy whose elements are another value, for a function that takes them as an argument."""
         return Mask(self.given, flat, self.dimension, self.source)
 
     def count(self) -> Any:

@@ -98,7 +98,7 @@ def _viewed(x: Array, host: Any, index: Any) -> Array:
 
 
 def _keys_viewed(x: Array, host: Any, index: Any) -> Array:
-    """The same of random keys, whose words the index does not reach."""
+    """`x[index]` of an array of random keys as a view of the same words."""
     index = index if type(index) is tuple else (index,)
     inside: tuple[Any, ...] = (slice(None),) * (host.ndim - x.aval.ndim)
     whole = inside if any(i is Ellipsis for i in index) else (Ellipsis, *inside)
@@ -121,6 +121,11 @@ def read_static(x: Any, shape: Shape, indexers: Sequence[Any]) -> Any:
         start, size, step = slices[axis][:3]
         positions = asarray(start) + asarray(step) * broadcasted_iota(np.int32, (size,), 0)
         x = read(x, (slice(None),) * axis + (positions,), mode=PROMISE_IN_BOUNDS)
+    return _in_shape(x, slices, result)
+
+
+def _in_shape(x: Any, slices: Sequence[AxisSlice], result: Shape) -> Any:
+    """What was sliced along each axis, reversed where slices have negative steps, in the shape of the result."""
     flipped = [axis for axis, c in enumerate(slices) if c.flipped and not surely_below(c.size, 2)]
     if flipped:
         x = rev(x, flipped)
@@ -230,10 +235,7 @@ def _read_scalars(x: Any, shape: Shape, indexers: list[Any], wraps: bool) -> Any
         if wraps:
             starts[axes[i]] = wrapped(starts[axes[i]], shape[axes[i]])
     x = dynamic_slice_p.bind(x, *starts, slice_sizes=tuple([c.size for c in slices]))
-    flipped = [axis for axis, c in enumerate(slices) if c.flipped and not surely_below(c.size, 2)]
-    if flipped:
-        x = rev(x, flipped)
-    return shaped(x, result, [axis for axis, c in enumerate(slices) if c.dropped])
+    return _in_shape(x, slices, result)
 
 
 def _no_empty(sizes: Sequence[int], axes: Sequence[int]) -> None:

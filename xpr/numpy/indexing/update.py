@@ -178,7 +178,7 @@ def _update_strided(x: Any, slices: Sequence[AxisSlice], values: Any, operation:
     old = slice_(x, starts, [a + n for a, n in zip(starts, whole)])
     if len(getattr(values, "shape", ())):
         first = reshape(slice_(values, [0] * len(window), [1] * len(window)), ())
-        values = pad(values, first, gaps)  # what is between them is not selected
+        values = pad(values, first, gaps)  # the padding between them is not selected
     chosen = pad(full(window, True, bool), np.False_, gaps)
     new = select(chosen, filled(operation.combine(old, values), whole), old)
     return dynamic_update_slice_p.bind(x, new, *[size_as(start, dtypes.int32) for start in starts])

@@ -25,7 +25,7 @@ class Operation(NamedTuple):
     """An operation that combines old elements with new ones."""
 
     name: str
-    combine: Callable[[Any, Any], Any]  # of operands of one dtype, the new one perhaps a scalar
+    combine: Callable[[Any, Any], Any]  # takes operands of one dtype; the second may be a scalar
     scatter: Any  # the primitive that combines elements at indices; None if there is none
     neutral: Callable[[np.dtype], Any] | None  # the new element that leaves every old one as it is; None: there is none
     ufunc: Any = None  # the same in NumPy, where that gives the same bits

@@ -65,7 +65,7 @@ def _linear(
     def along(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         (x,), (t,) = primals, tangents
         out = primitive.bind(x, **params)
-        zero = Zero(aval_of(out).to_tangent_aval())
+        zero = Zero.from_primal_value(out)
         return [out], [zero if type(t) is Zero else primitive.bind(t, **params)]
 
     def of_rows(size: int, values: Sequence[Any], dims: Sequence[int], **params: Any) -> Any:

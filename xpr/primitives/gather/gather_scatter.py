@@ -102,7 +102,7 @@ def _gather_reference(
 def _gather_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, fill_value: Any, **params: Any) -> Any:
     out = gather_p.bind(*primals, fill_value=fill_value, **params)
     if type(tangents[0]) is Zero:
-        return [out], [Zero(aval_of(out).to_tangent_aval())]
+        return [out], [Zero.from_primal_value(out)]
     return [out], [gather_p.bind(tangents[0], primals[1], fill_value=0, **params)]
 
 
@@ -118,7 +118,7 @@ def _gather_transpose(
     return [scatter_add_p.bind(nothing, indices, cts[0], dimension_numbers=numbers, **params), None]
 
 
-_SHORT_ROW = 1024  # of longer ones a scatter is the faster, which in a loop writes where the cotangents accumulate
+_SHORT_ROW = 1024  # for longer ones a scatter is faster, which in a loop adds to the accumulated cotangents in place
 
 
 def _takes_one(

@@ -39,7 +39,7 @@ def _chosen(condition: Any, x: Any) -> Any:
 
 
 def _no_tangent(out: Any) -> Any:
-    return [out], [Zero(aval_of(out).to_tangent_aval())]
+    return [out], [Zero.from_primal_value(out)]
 
 
 # -- scatter: sets

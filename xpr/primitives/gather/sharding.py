@@ -86,7 +86,7 @@ def gather_collectives(
     operands: Sequence[ShapedArray], results: Sequence[ShapedArray], sizes: Any, *,
     dimension_numbers: GatherDimensionNumbers, slice_sizes: tuple[int, ...], **_: Any,
 ) -> list[Collective]:  # fmt: skip
-    """Of an operand that is partitioned along indexed axes each device has some windows, and zeros for the others."""
+    """A sum over devices, of which each has some windows of an operand that is partitioned along indexed axes."""
     operand, indices = operands
     indexed = [axis for axis in dimension_numbers.start_index_map if slice_sizes[axis] != operand.shape[axis]]
     return of_contraction([(operand, indexed), (indices, [])], results[0])

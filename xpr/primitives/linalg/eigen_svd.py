@@ -495,7 +495,7 @@ def _svd_jvp(
     scaled, scaled_back = mul(change, along_columns(complex_s, change)), mul(change, along_rows(complex_s, change))
     du = product(u, mul(f, add(scaled, adjoint(scaled))))
     dv = product(adjoint(vh), mul(f, add(scaled_back, adjoint(scaled_back))))
-    if is_complex(a):  # of the phases of a pair only the difference is determined: let the vector in U turn
+    if is_complex(a):  # only the difference of the phases of a pair is determined: the vector in U turns
         phase = diagonal_part(sub(change, adjoint(change)))
         du = add(du, product(u, div(phase, along_rows(mul(complex_s, scalar(2, complex_s)), phase))))
     if m > n:

@@ -62,7 +62,7 @@ def call(
         f"output_operand_aliases = [{aliases}]"
     )
     attribute = "" if b.module.mesh is None else _partitioning(operands, results, stack)
-    if shapes:  # of results, which take their place when the dimensions are known
+    if shapes:  # of results; they replace symbolic ones when the dimensions are known
         numbers = int_list(range(len(operands), len(operands) + len(shapes)))
         attribute = f"indices_of_shape_operands = dense<{numbers}> : tensor<{len(shapes)}xi64>"
     return b.ops("stablehlo.custom_call", [*operands, *shapes], results, properties, attributes=attribute)

@@ -122,7 +122,7 @@ def _triangular_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: b
     (a, b), (da, db) = primals, tangents
     x = triangular_solve_p.bind(a, b, **params)
     if type(da) is Zero and type(db) is Zero:
-        return [x], [Zero(aval_of(x).to_tangent_aval())]
+        return [x], [Zero.from_primal_value(x)]
     dax = None
     if type(da) is not Zero:
         change = triangle(da, params["lower"], 1 if params["unit_diagonal"] else 0)
@@ -296,7 +296,7 @@ def _tridiagonal_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: 
     *changes, db = tangents
     x = tridiagonal_solve_p.bind(*diagonals, b, **params)
     if all(type(t) is Zero for t in tangents):
-        return [x], [Zero(aval_of(x).to_tangent_aval())]
+        return [x], [Zero.from_primal_value(x)]
     return [x], [tridiagonal_solve_p.bind(*diagonals, _residual(db, tridiagonal_product(changes, x)), **params)]
 
 

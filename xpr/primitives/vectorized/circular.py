@@ -23,7 +23,7 @@ from xpr.primitives.vectorized.coefficients import (
 )
 from xpr.primitives.vectorized.expressions import Expression, polynomial, ratio, select, times_sign, whole_bits
 
-_BOUNDS = (2.0**51, 2.0**77, 2.0**103)  # of the ranges
+_BOUNDS = (2.0**51, 2.0**77, 2.0**103)  # between the ranges
 _TINY = 2.0**-13  # below it sin(x) = x = tan(x) to a third of an ulp
 
 

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend.hlo_shardings import hlo_sharding, spec_from_hlo
 from xpr.backend.mesh import Mesh
 from xpr.backend.partitioners import Partitioner, can_partition, partitioned_call, sharding_rule_text
-from xpr.backend.sharding import NamedSharding, PartitionSpec, hlo_sharding, spec_from_hlo
-from xpr.backend.stablehlo import Builder, Module, Value
+from xpr.backend.sharding import NamedSharding, PartitionSpec
+from xpr.backend.stablehlo import Builder, Value
+from xpr.backend.stablehlo_module import Module
 from xpr.core.avals import ShapedArray
 from xpr.primitives.collectives.lowering import lower_axis_index, lower_ppermute, lower_reduction
 from xpr.primitives.windows.convolution_halos import (

@@ -192,7 +192,7 @@ def _extreme_jvp(primitive: Primitive, select_prim: Primitive) -> Callable[..., 
         (x,), (t,) = primals, tangents
         out = primitive.bind(x, **window)
         if type(t) is Zero:
-            return [out], [Zero(aval_of(out).to_tangent_aval())]
+            return [out], [Zero.from_primal_value(out)]
         return [out], [select_and_gather_add_p.bind(t, x, select_prim=select_prim, **window)]
 
     return jvp
@@ -230,7 +230,7 @@ def _choosing(name: str, **rules: Any) -> Primitive:
         (first, x), (t, _) = primals, tangents
         out = primitive.bind(first, x, **params)
         if type(t) is Zero:
-            return [out], [Zero(aval_of(out).to_tangent_aval())]
+            return [out], [Zero.from_primal_value(out)]
         return [out], [primitive.bind(t, x, **params)]
 
     def batch(size: int, values: Sequence[Any], dims: Sequence[int | None], *, select_prim: Any, **window: Any) -> Any:

@@ -14,7 +14,7 @@ from xpr.control.compiled import compiled
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.control.while_.fori_loop import fori_loop
 from xpr.control.while_.function import while_loop
-from xpr.core.avals import Zero, aval_of
+from xpr.core.avals import Zero
 from xpr.primitives.shapes import instantiate
 from xpr.primitives.special import lgamma
 from xpr.scipy.special.arguments import wide_reals
@@ -34,7 +34,7 @@ def _with_partials(fun: Callable[..., Any], parameters: int, slope_in_x: Callabl
 
     def partial(i: int) -> Callable[..., Any]:
         def along(t: Any, out: Any, *xs: Any) -> Any:
-            tangents = [jnp.ones_like(x) if i == j else Zero(aval_of(x).to_tangent_aval()) for j, x in enumerate(xs)]
+            tangents = [jnp.ones_like(x) if i == j else Zero.from_primal_value(x) for j, x in enumerate(xs)]
             _, (slope,) = push_forward(lambda *ys: [fun(*ys)], xs, tangents)
             return t * instantiate(slope)
 

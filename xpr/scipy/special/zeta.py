@@ -8,7 +8,7 @@ from typing import Any
 from xpr import numpy as jnp
 from xpr.control.compiled import compiled
 from xpr.control.custom.custom_jvp import custom_jvp
-from xpr.core.avals import Zero, aval_of
+from xpr.core.avals import Zero
 from xpr.primitives import special as s
 from xpr.primitives.shapes import instantiate
 from xpr.scipy.special.arguments import one_shape, reals
@@ -49,11 +49,11 @@ def _zeta(x: Any, q: Any) -> Any:
 
 
 def _slope_in_exponent(t: Any, out: Any, x: Any, q: Any) -> Any:
-    """That of Euler and Maclaurin's formula, by forward mode; for exponents above 1 and positive shifts."""
+    """The derivative by the exponent, of Euler and Maclaurin's formula; for exponents above 1 and positive shifts."""
     x, q = one_shape(x, q)
     inside = (x > 1) & (q > 0)
     safe, shift = jnp.where(inside, x, 2.0), jnp.where(inside, q, 1.0)
-    tangents = [jnp.ones_like(safe), Zero(aval_of(shift).to_tangent_aval())]
+    tangents = [jnp.ones_like(safe), Zero.from_primal_value(shift)]
     _, (slope,) = push_forward(lambda *xs: [_euler_maclaurin(*xs)], [safe, shift], tangents)
     return t * jnp.where(inside, instantiate(slope), math.nan)
 

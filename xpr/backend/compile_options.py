@@ -1,0 +1,128 @@
+"""The options that XLA compiles a program with: those the library chooses, and the user's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jaxlib.version
+import numpy as np
+
+from xpr.backend import runtime
+from xpr.backend.buffers import Device
+from xpr.backend.stablehlo_module import Codegen
+
+# XLA:CPU compiles a loop whose state is smaller than this into one kernel, at a few nanoseconds a step; other loops
+# pay microseconds a step. XLA's default is 1024 bytes; 64 KiB made the gradient of a scan over 60 scalars 20 times
+# faster and nothing slower.
+_SMALL_LOOP = "xla_cpu_small_while_loop_byte_threshold"
+
+# The tiled emitter takes three times as long as the loop emitter to write a kernel, and makes only transposes faster,
+# 1.3 to 4 times if they are large. So only programs with large transposes have it; without it, the first steps of
+# models end 5-10 % sooner.
+_TILED_EMITTER = "xla_cpu_disable_tiled_emitter"
+_EXTRA_OPTIONS: dict[str, dict[str, str]] = {"cpu": {_SMALL_LOOP: "65536", _TILED_EMITTER: "true"}}
+
+# For programs whose loops are not to be unrolled, see `Module.codegen`. Networks run as fast; small loops, reductions
+# that combine rows, and stencils would be up to 5 times slower.
+_ROLLED_OPTIONS: dict[str, dict[str, str]] = {"cpu": {"xla_cpu_disable_loop_unrolling": "true"}}
+
+# The fusion emitters generate better code for models, but take half of the time in which a program of few operations is
+# compiled. From jaxlib 0.11 on there is no choice.
+_HAS_OTHER_EMITTERS = jaxlib.version.__version_info__ < (0, 11)
+QUICK_OPTIONS: dict[str, dict[str, Any]] = {
+    "cpu": {"xla_cpu_use_fusion_emitters": False} if _HAS_OTHER_EMITTERS else {}
+}
+
+# For programs that an optimized one replaces if they run for long, see tiers.py.
+UNOPTIMIZED = {"xla_backend_optimization_level": 0, **QUICK_OPTIONS["cpu"]}
+
+# For programs with functions that are written as arithmetic: these take 1 to 1.7 times as long in vectors of the 256
+# bits that XLA prefers on machines that have 512. Other elementwise operations are no slower in wide ones.
+_WIDE_OPTIONS: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_prefer_vector_width": 512}}
+
+process_options: dict[str, Any] = {}  # XLA's flags for all programs of this process; the tests set them (conftest.py)
+
+_USUAL = Codegen()
+
+
+def compile_options(device: Device, overrides: dict[str, Any] | None, codegen: Codegen = _USUAL) -> Any:
+    """The options of a program on a device, as jaxlib takes them; `overrides` are the user's, by name.
+
+    Raises:
+      ValueError: XLA has no such option, or a value is neither a number, a bool nor a string.
+    """
+    overrides = _checked(overrides or {})
+    extra = dict(_EXTRA_OPTIONS.get(device.platform, {}))
+    if codegen.tiled:
+        extra.pop(_TILED_EMITTER, None)
+    if not codegen.unrolled:
+        extra.update(_ROLLED_OPTIONS.get(device.platform, {}))
+    for option in extra.keys() & overrides.keys():
+        extra[option] = str(overrides.pop(option))
+    efforts = {name: overrides.pop(name) for name in _EFFORTS if name in overrides}
+    chosen = dict(QUICK_OPTIONS.get(device.platform, {})) if codegen.quick else {}
+    if codegen.wide:
+        chosen |= _WIDE_OPTIONS.get(device.platform, {})
+    flags = {**process_options, **chosen, **overrides}
+    options = updated(_with_extra_options(options_for(device), extra), flags)
+    for name, value in efforts.items():
+        if not hasattr(options.executable_build_options, name):
+            raise ValueError(f"The XLA of jaxlib {jaxlib.version.__version__} has no compiler option {name!r}.")
+        setattr(options.executable_build_options, name, value)
+    return options
+
+
+# The compiler options that are no flags of XLA: how hard it is to try. A jaxlib need not have them all.
+_EFFORTS = ("exec_time_optimization_effort", "memory_fitting_effort", "memory_fitting_level", "optimization_level")
+
+
+def options_for(device: Device) -> Any:
+    """Options that assign the program to the device: it would otherwise belong to the first one."""
+    options = runtime._jax.CompileOptions()
+    assignment = runtime._jax.DeviceAssignment.create(
+        np.array([[device.id]], np.int32)
+    )  # indexed by replica and partition
+    options.device_assignment = options.executable_build_options.device_assignment = assignment
+    return options
+
+
+def _checked(flags: dict[str, Any]) -> dict[str, Any]:
+    for name, value in flags.items():
+        if not isinstance(value, (bool, int, float, str)):
+            raise ValueError(f"The compiler option {name!r} must be a bool, a number or a string, not {value!r}.")
+    return dict(flags)
+
+
+def updated(options: Any, flags: dict[str, Any]) -> Any:
+    """A copy of the options with more flags; a flag given twice has its later value."""
+    copy = runtime._jax.CompileOptions.ParseFromString(options.SerializeAsString())
+    copy.env_option_overrides = list({**dict(copy.env_option_overrides), **flags}.items())
+    return copy
+
+
+def _with_extra_options(options: Any, extra: dict[str, str]) -> Any:
+    """The options with items added to `xla_backend_extra_options`, a map that jaxlib gives no access to.
+
+    Protocol buffers merge when their bytes are put one after the other, so a message that holds the map alone is
+    appended: CompileOptionsProto.executable_build_options = 3, its .debug_options = 3, its
+    .xla_backend_extra_options = 500, and of each item the key = 1 and the value = 2.
+    """
+    message = options.SerializeAsString()
+    for key, value in extra.items():
+        item = _field(1, key.encode()) + _field(2, value.encode())
+        message += _field(3, _field(3, _field(500, item)))
+    return runtime._jax.CompileOptions.ParseFromString(message)
+
+
+def _field(number: int, payload: bytes) -> bytes:
+    """A protocol buffer field that holds bytes: tag, length, payload."""
+    return _varint(number << 3 | 2) + _varint(len(payload)) + payload
+
+
+def _varint(n: int) -> bytes:
+    """An integer in groups of seven bits, the lowest first, with the high bit set on all but the last."""
+    groups = []
+    while n > 0x7F:
+        groups.append(n & 0x7F | 0x80)
+        n >>= 7
+    return bytes([*groups, n])

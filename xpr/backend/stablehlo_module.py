@@ -1,0 +1,140 @@
+"""A module of StableHLO: its functions, which lowering rules write by a `Builder` each, and what is known of them.
+
+Nothing here needs a compiler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from xpr.backend.callbacks import Callback
+from xpr.backend.dimension_arithmetic import SIZE
+from xpr.backend.mlir_text import quoted, tensor_type
+from xpr.backend.nan_guards import guard_exponentials, has_exponentials
+from xpr.backend.program_devices import Inspection, ProgramDevices
+from xpr.backend.stablehlo import Builder, Value
+from xpr.core.avals import ShapedArray
+
+POLYMORPHIC = "jax.uses_shape_polymorphism = true"  # an attribute of modules
+_DEEP = 8  # products
+_FEW_ELEMENTS = 1 << 16  # of all results together; a program that computes fewer runs for microseconds
+
+
+class Codegen(NamedTuple):
+    """How XLA:CPU is to generate the code of a program.
+
+    Attributes:
+      unrolled: loops are unrolled.
+      tiled: transposes are computed tile by tile.
+      wide: vectors have the 512 bits that some machines have.
+      quick: the program takes more time to compile than to run.
+    """
+
+    unrolled: bool = True
+    tiled: bool = False
+    wide: bool = False
+    quick: bool = False
+
+
+class Module(ProgramDevices):
+    """A module under construction: its functions, and the platform it is for: "cpu", or "cuda" for devices that say
+    "gpu", or any other name.
+    """
+
+    def __init__(self, platform: str = "cpu"):
+        super().__init__()
+        self.platform = "cuda" if platform == "gpu" else platform
+        self.functions: list[str] = []
+        self.elements = 0.0  # how many its operations compute; loops and scatters count as infinitely many
+        self.draws = False  # whether it draws random numbers, which are to be those of JAX to the last bit
+        self.products = 0  # how many matrix products it has
+        self.has_hot_loops = False  # whether some are several times slower on CPU if they are not unrolled
+        self.has_large_transposes = False
+        self.has_formulas = False  # whether functions are written as arithmetic
+        self.callbacks: list[Callback] = []  # the Python functions it calls, by the number it calls them by
+        self.calls_expected = False  # whether most runs call some of them
+        self.shared: dict[Any, Any] = {}  # functions that lowering has already written, by its keys
+        self.varied_results: dict[str, list[bool]] = {}  # which results of a function are, see `Builder.varied`
+        self.dimension_variables: tuple[str, ...] = ()  # which all of its functions but `main` take first
+        self.is_polymorphic = False  # whether shapes in it are known only when it is compiled
+        self.located = False  # whether operations are written with the user's lines
+        self.exported = False  # whether other installations are to read it
+        self.inspections: list[Inspection] = []  # callbacks that receive shardings of values
+        self.kept: list[Any] = []  # the functions that the compiler calls while it partitions the program
+        self.constants: dict[str, Any] = {}  # their values, by their names
+        self.inlined_meshes: list[str] = []  # definitions of the meshes that functions of exported programs name
+        self._names: dict[str, int] = {}
+        self._next = 0
+
+    @property
+    def codegen(self) -> Codegen:
+        """How XLA:CPU is to compile it: deep networks run as fast without unrolled loops, and compile 10 % sooner."""
+        unrolled = self.has_hot_loops or self.products < _DEEP
+        alone = self.mesh is None and not self.is_polymorphic
+        quick = self.elements <= _FEW_ELEMENTS and alone and not self.draws
+        return Codegen(unrolled, self.has_large_transposes, self.has_formulas, quick)
+
+    def fresh(self) -> str:
+        """A new name of an SSA value."""
+        self._next += 1
+        return f"%{self._next}"
+
+    def unique_name(self, base: str) -> str:
+        """A new name of a function: `base`, with a number where the module has one of this name."""
+        clean = "".join(c if c.isalnum() or c in "_." else "_" for c in base) or "f"
+        count = self._names.get(clean, 0)
+        self._names[clean] = count + 1
+        return f"{clean}_{count}" if count else clean
+
+    def function(
+        self,
+        name: str,
+        in_avals: Sequence[ShapedArray],
+        body: Callable[[Builder, list[Value]], list[Value]],
+        *,
+        public: bool = False,
+        takes_dimensions: bool = True,
+        argument_attributes: Sequence[str] = (),
+        result_attributes: Sequence[str] = (),
+        takes_varied: bool = False,
+    ) -> str:
+        """Adds a function whose body is written by `body(builder, arguments) -> results`; returns its name.
+
+        `takes_dimensions` says whether it takes the dimension variables, if it is not public and there are any;
+        `takes_varied` whether its arguments are varied even so, see `Builder.varied`.
+        """
+        name = name if public else self.unique_name(name)
+        builder = Builder(self)
+        arguments = [Value(f"%arg{i}", aval) for i, aval in enumerate(in_avals)]
+        builder.varied = set(arguments) if public or takes_varied else set()
+        builder.runs_once = public
+        attributes = list(argument_attributes) or [""] * len(arguments)
+        if self.dimension_variables and takes_dimensions and not public:
+            builder.dimensions = {each: Value(f"%dim{i}", SIZE) for i, each in enumerate(self.dimension_variables)}
+            attributes[:0] = [f" {{jax.global_constant = {quoted(each)}}}" for each in self.dimension_variables]
+        results = body(builder, arguments)
+        self.varied_results[name] = [v in builder.varied for v in results]
+        arguments = [*([] if public else builder.dimensions.values()), *arguments]
+        header = ", ".join(f"{v.name}: {tensor_type(v.aval)}{a}" for v, a in zip(arguments, attributes))
+        types = ", ".join(tensor_type(v.aval) for v in results)
+        result_types = ", ".join(f"{tensor_type(v.aval)}{a}" for v, a in zip(results, result_attributes)) or types
+        lines = "\n".join(builder.lines)
+        self.functions.append(
+            f"func.func {'public' if public else 'private'} @{name}({header}) -> ({result_types}) {{\n{lines}\n"
+            f'"func.return"({", ".join(v.name for v in results)}) : ({types}) -> ()\n}}'
+        )
+        return name
+
+    def text(self, name: str = "xpr") -> str:
+        """The module in MLIR's generic form; characters of the name that MLIR does not allow become underscores."""
+        clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "f"
+        attributes = [POLYMORPHIC] if self.is_polymorphic else []
+        if self.mesh is not None:
+            attributes += [f"mhlo.num_partitions = {self.mesh.size} : i32", "mhlo.num_replicas = 1 : i32"]
+        header = f" attributes {{{', '.join(attributes)}}}" if attributes else ""
+        functions = self.functions
+        if (self.platform == "cpu" or self.is_polymorphic) and has_exponentials(functions):
+            functions = guard_exponentials(functions, self.constants)
+        definitions = [*self.mesh_definitions(), *self.inlined_meshes, *functions]
+        return f"module @{clean}{header} {{\n" + "\n".join(definitions) + "\n}\n"
