@@ -1,7 +1,7 @@
 """Libraries that are written for JAX run on xpr, with the results that they have on JAX (tests/libraries).
 
-They are installed without what they depend on, so jax does not come with them, into a folder that is kept with what
-pytest keeps; one process runs the programs of all. Where the registry can't be reached, the test is skipped and says so.
+They are installed without what they depend on, so jax does not come with them, into a folder that is kept for the next
+time; one process runs the programs of all. Where the registry can't be reached, the test is skipped and says so.
 """
 
 import hashlib
