@@ -45,8 +45,8 @@ def compile_together(cases: Iterable[Case]) -> None:
     """Computes what `compiled` gives of those cases that lack it, in up to four programs: alone each takes 30 ms.
 
     The dtypes that most programs compute in are optimized as programs of users are; others have the same loops, and are
-    compiled quickly, in a third of the time. Elementwise operations are applied once to all their operands of the same dtypes: XLA writes a
-    function anew for each application, which takes 0.3 s for a special one.
+    compiled quickly, in a third of the time. Elementwise operations are applied once to all their operands of the same
+    dtypes: XLA writes a function anew for each application, which takes 0.3 s for a special one.
     """
     programs: dict[tuple[bool, bool], list[Case]] = {}
     for case in dict.fromkeys(cases):
