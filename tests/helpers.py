@@ -52,18 +52,23 @@ def _wide(x: Any) -> np.ndarray:
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
-# -- Derivatives
+# -- NumPy
+
+
+def in_numpy(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, staged and evaluated in NumPy: to compare with it, where it would be compiled.
+
+    That a compiled program gives what NumPy does is a law of each primitive (tests/ops).
+    """
+    return xpr.jit(f, backend="reference")
 
 
 def check_grads_in_numpy(f: Callable[..., Any], args: Sequence[Any], order: int, **tolerances: Any) -> None:
-    """As xpr.testing.check_grads, of all that it calls staged and evaluated in NumPy, where it would be compiled.
-
-    That a compiled program gives what NumPy does is a law of each primitive (tests/ops); this is about rules.
-    """
+    """As xpr.testing.check_grads, with all that it calls evaluated in NumPy: this is about rules."""
     args = tuple(args)
-    values = xpr.jit(f, backend="reference")
-    pushed = xpr.jit(lambda xs, ts: xpr.jvp(f, xs, ts), backend="reference")
-    pulled = xpr.jit(lambda xs, cts: xpr.vjp(f, *xs)[1](cts), backend="reference")
+    values = in_numpy(f)
+    pushed = in_numpy(lambda xs, ts: xpr.jvp(f, xs, ts))
+    pulled = in_numpy(lambda xs, cts: xpr.vjp(f, *xs)[1](cts))
     check_jvp(values, pushed, args, **tolerances)
     check_vjp(values, lambda *xs: (values(*xs), functools.partial(pulled, xs)), args, **tolerances)
     if order > 1:
