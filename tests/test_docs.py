@@ -33,8 +33,6 @@ from tests import error_page, test_structure, vocabulary
 from tests.processes import environment
 from tests.same_text import OutputChecker, same_text
 
-pytestmark = pytest.mark.optimized
-
 ROOT = Path(__file__).parent.parent
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").glob("**/*.md")))]
 ON_EIGHT_DEVICES = [
