@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import numpy as np
 import xpr
 from xpr import core
 from xpr.backend.stablehlo_module import Module
+from xpr.testing import check_jvp, check_vjp
 
 # -- Comparing. Results are trees of arrays.
 
@@ -48,6 +50,37 @@ def _wide(x: Any) -> np.ndarray:
     """In a dtype that NumPy can compare."""
     x = np.asarray(x)
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+
+
+# -- NumPy
+
+
+def in_numpy(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, staged and evaluated in NumPy: to compare with it, where it would be compiled.
+
+    That a compiled program gives what NumPy does is a law of each primitive (tests/ops).
+    """
+    return xpr.jit(f, backend="reference")
+
+
+def check_grads_in_numpy(f: Callable[..., Any], args: Sequence[Any], order: int, **tolerances: Any) -> None:
+    """As xpr.testing.check_grads, with all that it calls evaluated in NumPy: this is about rules."""
+    args = tuple(args)
+    values = in_numpy(f)
+    pushed = in_numpy(lambda xs, ts: xpr.jvp(f, xs, ts))
+    pulled = in_numpy(lambda xs, cts: xpr.vjp(f, *xs)[1](cts))
+    check_jvp(values, pushed, args, **tolerances)
+    check_vjp(values, lambda *xs: (values(*xs), functools.partial(pulled, xs)), args, **tolerances)
+    if order > 1:
+        draw = functools.partial(_random_like, np.random.default_rng(order))
+        directions, cotangents = xpr.tree.map(draw, args), xpr.tree.map(draw, values(*args))
+        for derivative in (lambda *xs: xpr.jvp(f, xs, directions)[1], lambda *xs: xpr.vjp(f, *xs)[1](cotangents)):
+            check_grads_in_numpy(derivative, args, order - 1, **tolerances)
+
+
+def _random_like(generator: np.random.Generator, x: Any) -> np.ndarray:
+    drawn = generator.normal(size=np.shape(x)) + 1j * generator.normal(size=np.shape(x))
+    return (drawn if np.iscomplexobj(x) else drawn.real).astype(np.asarray(x).dtype)
 
 
 # -- Programs

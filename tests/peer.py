@@ -77,6 +77,14 @@ def agree(code: Callable[[Any], Any], tolerance: float = 2e-6) -> Any:
     return ours
 
 
+def beside(code: Callable[[Any], Any], compare: Callable[[list[Any]], None]) -> None:
+    """Has the leaves compared that `code(jax)` gives: they are kept as those of `agree` are.
+
+    The test is skipped where there are none and jax is not installed.
+    """
+    beside_jax(_name_of_comparison(code), {}, lambda: JAX.tree.leaves(JAX.block_until_ready(code(JAX))), compare)
+
+
 def _name_of_comparison(code: Callable[[Any], Any]) -> str:
     """The test, the number of the comparison in it, and a digest of the file."""
     test = os.environ["PYTEST_CURRENT_TEST"].split("::", 1)[1].rsplit(" ", 1)[0]

@@ -19,7 +19,7 @@ X = np.ones((100, 100), np.float32)
 def test_networks_are_counted_as_xla_counts_them(build):
     call = getattr(benchmarks.models, build)(xpr)
     found = cost(call.func)(*call.args)
-    compiled = call.func.lower(*call.args).compile()
+    compiled = call.func.lower(*call.args).compile({"xla_backend_optimization_level": 0})  # of which no count depends
     assert found.flops == pytest.approx(compiled.cost_analysis()["flops"], rel=0.02)
     sizes = compiled.memory_analysis()
     given = sizes.argument_size_in_bytes + sizes.output_size_in_bytes

@@ -14,7 +14,7 @@ from xpr.demo.progress import progress
 from xpr.demo.report import picture
 from xpr.demo.train import train
 
-pytestmark = [pytest.mark.quick, pytest.mark.optimized]
+pytestmark = pytest.mark.quick
 
 
 def test_the_data_is_what_the_source_says():

@@ -12,8 +12,6 @@ import pytest
 
 from tests.compiler_options import QUICK_FLAGS
 
-pytestmark = pytest.mark.optimized
-
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 

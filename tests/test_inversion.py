@@ -7,9 +7,9 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.helpers import check_grads_in_numpy, in_numpy
 from xpr import lax
 from xpr.errors import NotInvertible
-from xpr.testing import check_grads
 
 X = np.array([0.3, 0.5, 0.7, 0.2])
 RNG = np.random.default_rng(0)
@@ -209,8 +209,8 @@ def test_gives_the_argument_and_the_log_determinant(name):
     fun = FUNCTIONS[name]
     with xpr.enable_x64(True):
         x = jnp.asarray(X)
-        y = fun(x)
-        jacobian = np.asarray(xpr.jacfwd(fun)(x)).reshape(x.size, x.size)
+        y = fun(x) if name == "rows on devices" else in_numpy(fun)(x)
+        jacobian = np.asarray(in_numpy(xpr.jacfwd(fun))(x)).reshape(x.size, x.size)
         _, log_det = np.linalg.slogdet(jacobian)
         back = xpr.inverse_and_log_det(fun, like=x)
         for way in (back, xpr.jit(back)):
@@ -304,7 +304,7 @@ def test_weights_can_be_trained():
 
     with xpr.enable_x64(True):
         weights, ys = np.eye(4) + RNG.normal(size=(4, 4)) / 20, RNG.uniform(-0.3, 0.3, size=(3, 4))
-        check_grads(log_density, (weights, ys[0]), order=2)
+        check_grads_in_numpy(log_density, (weights, ys[0]), order=2)
         mapped = xpr.jit(xpr.vmap(log_density, (None, 0)))(weights, ys)
         np.testing.assert_allclose(mapped, [log_density(weights, y) for y in ys], rtol=1e-10)
         rows = xpr.jit(lambda y: xpr.inverse(lambda x: x @ weights.T)(y))(ys)

@@ -125,11 +125,9 @@ def test_the_lines_of_both_uses():
     ],
 )  # fmt: skip
 def test_functions_of_the_library_use_keys_once(draw):
-    with xpr.debug_key_reuse():
-        draw(random.key(0))
-        with pytest.raises(KeyReuseError):
-            key = random.key(1)
-            draw(key), draw(key)
+    check_key_reuse(draw, random.key(0))
+    with pytest.raises(KeyReuseError):
+        check_key_reuse(lambda key: (draw(key), draw(key)), random.key(1))
 
 
 def test_setting_for_the_process():

@@ -1,11 +1,13 @@
 """Libraries that are written for JAX run on xpr, with the results that they have on JAX (tests/libraries).
 
-They are installed without what they depend on, so jax does not come with them, into a folder of the test's; one process
-runs the programs of all. Where the registry can't be reached, the test is skipped and says so.
+They are installed without what they depend on, so jax does not come with them, into a folder that is kept for the next
+time; one process runs the programs of all. Where the registry can't be reached, the test is skipped and says so.
 """
 
+import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -37,10 +39,23 @@ NOT_YET: dict[str, str] = {}  # programs that don't run, with the reason
 NOT_INSTALLED = {"brax"}  # it needs all of mujoco, which is large
 
 
-def install(folder):
-    """Installs the libraries; skips the test where they can't be had."""
+KEPT = ROOT / ".pytest_cache" / "libraries"
+
+
+def installed():
+    """The folder that has the libraries, installed where none is kept of this list and Python; or skips the test."""
+    requirements = FOLDER / "requirements.txt"
+    folder = KEPT / hashlib.sha256(requirements.read_bytes() + sys.version.encode()).hexdigest()[:16]
+    if not folder.exists():
+        shutil.rmtree(KEPT, ignore_errors=True)
+        install(requirements, KEPT / "unfinished")
+        (KEPT / "unfinished").rename(folder)
+    return folder
+
+
+def install(requirements, folder):
     command = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet", "--no-deps"]
-    command += ["--no-compile", "--target", str(folder), "-r", str(FOLDER / "requirements.txt")]
+    command += ["--no-compile", "--target", str(folder), "-r", str(requirements)]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     except subprocess.TimeoutExpired:
@@ -50,8 +65,7 @@ def install(folder):
 
 
 def test_programs_give_what_they_give_on_jax(tmp_path):
-    install(tmp_path / "installed")
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{tmp_path / 'installed'}"}
+    environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{installed()}"}
     command = [sys.executable, "-W", "ignore", "-c", RUN, *GROWING]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stderr

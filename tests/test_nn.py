@@ -8,9 +8,9 @@ from ml_dtypes import bfloat16
 
 import xpr
 import xpr.numpy as jnp
+from tests.helpers import check_grads_in_numpy
 from tests.peer import JAX, beside_jax, check, close, evaluate
 from xpr import ad_checkpoint, nn
-from xpr.testing import check_grads
 
 rng = np.random.default_rng(0)
 NAMES = {
@@ -46,32 +46,33 @@ def derivative(library, name, order):
     return library.vmap(function)
 
 
-@pytest.mark.parametrize("order", [0, 1, 2])
 @pytest.mark.parametrize("name", ELEMENTWISE)
-def test_activations_and_their_derivatives(name, order):
+def test_activations_and_their_derivatives(name):
     points = NAMES["e"]
-    have = derivative(xpr, name, order)(jnp.asarray(points))
+    orders = xpr.jit(lambda x: [derivative(xpr, name, order)(x) for order in range(3)])(jnp.asarray(points))
+    for order, have in enumerate(orders):
 
-    def compare(theirs):
-        want = np.array(theirs[0])
-        for point, slope in OWN_SLOPES.get((name, order), {}).items():
-            want[points == point] = slope
-        assert have.dtype == want.dtype
-        close(have, want)
+        def compare(theirs, order=order, have=have):
+            want = np.array(theirs[0])
+            for point, slope in OWN_SLOPES.get((name, order), {}).items():
+                want[points == point] = slope
+            assert have.dtype == want.dtype
+            close(have, want)
 
-    beside_jax(f"{name}: {order}", {"e": points}, lambda: [derivative(JAX, name, order)(points)], compare)
+        ask = lambda order=order: [derivative(JAX, name, order)(points)]
+        beside_jax(f"{name}: {order}", {"e": points}, ask, compare)
 
 
-@pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("name", [name for name in ELEMENTWISE if name not in {"soft_sign", "sparse_sigmoid"}])
-def test_derivatives_are_finite_at_finite_points(name, order):
+def test_derivatives_are_finite_at_finite_points(name):
     points = jnp.array([-1e4, -100.0, -6.0, -3.0, -1.0, 0.0, 1.0, 3.0, 6.0, 100.0, 1e4])
-    assert np.isfinite(np.asarray(derivative(xpr, name, order)(points))).all()
+    orders = xpr.jit(lambda x: [derivative(xpr, name, order)(x) for order in (1, 2, 3)])(points)
+    assert np.isfinite(np.stack(orders)).all(axis=1).tolist() == [True] * 3
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_derivatives_away_from_kinks(name):
-    check_grads(getattr(nn, name), (np.array([-3.7, -0.6, 0.4, 2.2], np.float32),), order=2, modes=("fwd", "rev"))
+    check_grads_in_numpy(getattr(nn, name), (np.array([-3.7, -0.6, 0.4, 2.2], np.float32),), order=2)
 
 
 @pytest.mark.parametrize("name", ELEMENTWISE)
@@ -182,7 +183,7 @@ def test_one_hot_of_more_classes_than_the_indices_dtype_holds():
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "logsumexp", "standardize", "logmeanexp"])
 def test_derivatives_over_axes(name):
-    check_grads(getattr(nn, name), (rng.normal(size=(3, 4)).astype(np.float32),), order=2, modes=("fwd", "rev"))
+    check_grads_in_numpy(getattr(nn, name), (rng.normal(size=(3, 4)).astype(np.float32),), order=2)
 
 
 ERRORS = [
@@ -268,4 +269,6 @@ def test_products_of_quantized_arrays_say_what_they_take():
 def test_the_result_of_softmax_is_its_only_residual():
     residuals = ad_checkpoint.saved_residuals(nn.softmax, jnp.arange(4.0))
     assert [(aval.str_short(), "div" in about) for aval, about in residuals] == [("f32[4]", True)]
-    check_grads(lambda x: nn.softmax(x, where=np.array([True, True, False, True])), (jnp.arange(4.0),), order=2)
+    check_grads_in_numpy(
+        lambda x: nn.softmax(x, where=np.array([True, True, False, True])), (jnp.arange(4.0),), order=2
+    )

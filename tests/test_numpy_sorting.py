@@ -8,9 +8,9 @@ from ml_dtypes import bfloat16
 
 import xpr
 import xpr.numpy as jnp
+from tests.helpers import check_grads_in_numpy
 from tests.peer import check, evaluate, stage
 from xpr.errors import ConcretizationTypeError
-from xpr.testing import check_grads
 
 rng = np.random.default_rng(0)
 NAMES = {
@@ -380,7 +380,7 @@ def test_errors(call, error, message):
 )  # fmt: skip
 def test_derivatives(call):
     values = np.array([2.5, -1.0, 0.25, 7.0, 1.75], np.float32)
-    check_grads(lambda y: evaluate(call, xpr, {**NAMES, "y": y}), (values,), order=1, modes=("fwd", "rev"))
+    check_grads_in_numpy(lambda y: evaluate(call, xpr, {**NAMES, "y": y}), (values,), order=1)
 
 
 def test_unique_is_differentiable_where_values_are_known():

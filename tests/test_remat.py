@@ -426,7 +426,7 @@ def test_as_much_is_saved_as_by_jax(name, capsys):
 # -- Memory
 
 
-LAYERS, WIDTH, BATCH = 32, 64, 256
+LAYERS, WIDTH, BATCH = 16, 64, 256
 
 
 def network(library, block, mark, layers=LAYERS):

@@ -11,6 +11,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from tests.helpers import in_numpy
 from tests.peer import JAX
 from xpr import core, export, image, lax, nn, scipy
 from xpr import random as xrandom
@@ -439,7 +440,8 @@ def test_programs_with_symbolic_shapes(name):
     core.check_jaxpr(closed.jaxpr)
     assert str(parse(str(closed))) == str(closed)
     found = export.export(xpr.jit(fun))(*types).call(*values)
-    expected = xpr.jit(fun)(*values)
+    evaluated = xpr.jit if "XLA's generator" in name else in_numpy  # it has its bits of XLA alone
+    expected = evaluated(fun)(*values)
     for x, y in zip(xpr.tree.leaves(found), xpr.tree.leaves(expected), strict=True):
         assert x.shape == y.shape and x.dtype == y.dtype
         np.testing.assert_allclose(x, y, rtol=1e-4, atol=1e-5)

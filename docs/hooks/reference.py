@@ -33,8 +33,8 @@ def page(face: str) -> str:
     module = importlib.import_module(face)
     values = {name: getattr(module, name) for name in public_names(module)}
     entries = {name: value for name, value in values.items() if is_documented_alone(value)}
-    for name, value in values.items():
-        if not inspect.getdoc(value):
+    for name, value in entries.items():
+        if value.__module__.startswith("xpr") and not inspect.getdoc(value):
             log.warning("%s.%s has no docstring", face, name)
     parts = [f"# {face}", as_markdown(inspect.getdoc(module) or "")]
     if below := [name for name in FACES if name.startswith(f"{face}.")]:

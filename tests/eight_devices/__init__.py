@@ -21,13 +21,17 @@ def close(got: Any, expected: Any, tolerance: float = 1e-4) -> None:
     helpers.close(got, expected, tolerance)
 
 
-def run(*names: str) -> None:
-    """Runs the tests of files, or some of them, in a process with eight devices, of jax too where it is installed."""
+def environment() -> dict[str, str]:
+    """That of a process with eight devices, of jax too where it is installed."""
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
-    environment = {**os.environ, "XPR_NUM_CPU_DEVICES": "8", "XLA_FLAGS": flags, "XPR_PLATFORMS": "cpu"}
+    return {**os.environ, "XPR_NUM_CPU_DEVICES": "8", "XLA_FLAGS": flags, "XPR_PLATFORMS": "cpu"}
+
+
+def run(*names: str) -> None:
+    """Runs the tests of files, or some of them, in a process with eight devices."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider"]
     command += [str(HERE / name) for name in names]
     done = subprocess.run(
-        command, capture_output=True, text=True, cwd=HERE.parent.parent, env=environment, timeout=600, check=False
+        command, capture_output=True, text=True, cwd=HERE.parent.parent, env=environment(), timeout=600, check=False
     )
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-4000:]

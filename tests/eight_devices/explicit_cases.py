@@ -135,7 +135,7 @@ def test_types(name):
             NamedSharding(result.sharding.mesh, xpr.typeof(result).sharding.spec), 2
         )
     with xpr.set_mesh(xpr.make_mesh((4, 2), ("x", "y"))):
-        auto = fun(rows())
+        auto = xpr.jit(fun)(rows())
     close(eager, auto)
     close(jitted, auto)
     jaxpr = xpr.make_jaxpr(fun)(x)

@@ -7,6 +7,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.eight_devices import close
 from tests.ops.table import floats
+from tests.peer import beside
 from xpr import lax
 from xpr.config_contexts import enable_x64
 from xpr.sharding import PartitionSpec as P
@@ -242,9 +243,8 @@ IN_JAX_ONLY_UNCHECKED = {  # it makes a program that XLA does not take
 
 
 def as_jax(programs, name, checked):
-    jax = pytest.importorskip("jax")
-    theirs = jax.tree.leaves(jax.block_until_ready(programs[name](Written(jax, checked))))
-    close(programs[name](Written(xpr, checked)), list(map(np.asarray, theirs)))
+    ours = programs[name](Written(xpr, checked))
+    beside(lambda jax: programs[name](Written(jax, checked)), lambda theirs: close(ours, list(map(np.asarray, theirs))))
 
 
 @pytest.mark.optimized  # sums are added in another order otherwise

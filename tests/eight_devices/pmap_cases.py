@@ -9,7 +9,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.eight_devices import close
 from tests.ops.table import floats
-from tests.peer import JAX, needs_jax
+from tests.peer import beside
 from tests.test_collectives import MEANINGS
 from xpr import checkify, lax
 from xpr.sharding import NamedSharding
@@ -228,9 +228,7 @@ def test_lowered():
         mapped.lower(xpr.ShapeDtypeStruct((9, 3), np.float32), 3)
 
 
-@needs_jax
 def test_as_jax():
-
     def fun(library):
         def each(x, w):
             y = library.numpy.tanh(x @ w)
@@ -243,10 +241,12 @@ def test_as_jax():
         return lambda x, w: sum((y**2).sum() for y in mapped(x, w))
 
     x, w = floats(8, 3, 4), floats(4, 5, salt=2)
-    mine, theirs = (lib.pmap(fun(lib), axis_name="i", in_axes=(0, None))(x, w) for lib in (xpr, JAX))
-    close(mine, [np.asarray(JAX.block_until_ready(y)) for y in theirs])
-    gradient = JAX.block_until_ready(JAX.grad(loss(JAX), (0, 1))(x, w))
-    close(xpr.grad(loss(xpr), (0, 1))(x, w), list(map(np.asarray, gradient)))
+
+    def results(lib):
+        return lib.pmap(fun(lib), axis_name="i", in_axes=(0, None))(x, w), lib.grad(loss(lib), (0, 1))(x, w)
+
+    ours = results(xpr)
+    beside(results, lambda theirs: close(ours, list(map(np.asarray, theirs))))
 
 
 @pytest.mark.parametrize("collective", [lax.pmax, lax.pmin])

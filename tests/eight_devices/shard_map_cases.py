@@ -7,6 +7,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.eight_devices import close, random_programs
 from tests.ops.table import floats
+from tests.peer import beside
 from xpr import checkify, lax
 from xpr.config import override
 from xpr.sharding import AxisType, NamedSharding
@@ -162,41 +163,51 @@ def test_messages(mesh):
 
 
 def test_shard_map_as_jax(mesh):
-    jax = pytest.importorskip("jax")
-    their_mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
+    def fun(library, mesh):
+        P = library.sharding.PartitionSpec
 
-    def fun(library, P):
         def each(a, b):
             h = library.numpy.tanh(library.lax.psum(a @ b, "y"))
             gathered = library.lax.all_gather(h, "x", tiled=True)
             dealt = library.lax.psum_scatter(h, "y", scatter_dimension=1, tiled=True)
             return gathered.sum(0) * h, dealt * library.lax.axis_index("x")
 
-        chosen = mesh if library is xpr else their_mesh
         specs = {"in_specs": (P("x", "y"), P("y")), "out_specs": (P("x"), P("x", "y"))}
-        return library.shard_map(each, mesh=chosen, check_vma=False, **specs)
+        return library.shard_map(each, mesh=mesh, check_vma=False, **specs)
 
-    def loss(library, P):
-        return lambda a, b: sum((y**2).sum() for y in fun(library, P)(a, b))
+    def results_and_gradient(library, mesh):
+        loss = lambda a, b: sum((y**2).sum() for y in fun(library, mesh)(a, b))
+        return lambda a, b: (fun(library, mesh)(a, b), library.grad(loss, (0, 1))(a, b))
 
-    theirs = jax.block_until_ready(jax.jit(fun(jax, jax.sharding.PartitionSpec))(X, W))
-    close(fun(xpr, P)(X, W), list(map(np.asarray, theirs)))
-    gradient = jax.block_until_ready(jax.jit(jax.grad(loss(jax, jax.sharding.PartitionSpec), (0, 1)))(X, W))
-    close(xpr.grad(loss(xpr, P), (0, 1))(X, W), list(map(np.asarray, gradient)))
+    def of(jax):
+        their_mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
+        return jax.jit(results_and_gradient(jax, their_mesh))(X, W)
+
+    ours = results_and_gradient(xpr, mesh)(X, W)
+    beside(of, lambda theirs: close(ours, list(map(np.asarray, theirs))))
 
 
 @pytest.mark.parametrize("seed", range(24))
 def test_random_programs_as_jax(mesh, seed):
     """The first of them; a program that jax refuses is none."""
-    jax = pytest.importorskip("jax")
-    program, (x, w) = random_programs.Program(seed), random_programs.operands()
-    their_mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
-    theirs = program.function(jax, their_mesh, jax.sharding.PartitionSpec, jax.sharding.NamedSharding)
-    try:
-        expected = jax.block_until_ready(theirs(x, w))
-    except ValueError as error:
-        pytest.skip(f"jax refuses {program}: {error}")
-    close(program.function(xpr, mesh, P, NamedSharding)(x, w), list(map(np.asarray, jax.tree.leaves(expected))))
+    x, w = random_programs.operands()
+
+    def of(jax):
+        their_mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
+        program = random_programs.Program(seed)
+        theirs = program.function(jax, their_mesh, jax.sharding.PartitionSpec, jax.sharding.NamedSharding)
+        try:
+            return jax.block_until_ready(theirs(x, w))
+        except ValueError as error:
+            return f"jax refuses {program}: {error}"
+
+    def compare(theirs):
+        if isinstance(theirs[0], str):
+            pytest.skip(theirs[0])
+        ours = random_programs.Program(seed).function(xpr, mesh, P, NamedSharding)(x, w)
+        close(ours, list(map(np.asarray, theirs)))
+
+    beside(of, compare)
 
 
 # -- Derivatives inside a shard_map, where a replicated value counts once
@@ -250,9 +261,7 @@ INSIDE = {  # the function, and the specs of its results
 
 @pytest.mark.parametrize("name", INSIDE)
 def test_derivatives_inside_as_jax(mesh, name):
-    jax = pytest.importorskip("jax")
     fun, specs = INSIDE[name]
-    their_mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
 
     def results(library, mesh, spec):
         outs = tuple(spec(*each) for each in specs) if specs and isinstance(specs[0], tuple) else spec(*specs)
@@ -261,8 +270,12 @@ def test_derivatives_inside_as_jax(mesh, name):
         )
         return library.block_until_ready(library.jit(mapped)(np.float32(3), X[0] + 1))
 
-    theirs = results(jax, their_mesh, jax.sharding.PartitionSpec)
-    close(results(xpr, mesh, P), list(map(np.asarray, jax.tree.leaves(theirs))))
+    def of(jax):
+        their_mesh = jax.sharding.Mesh(np.array(jax.devices()).reshape(4, 2), ("x", "y"))
+        return results(jax, their_mesh, jax.sharding.PartitionSpec)
+
+    ours = results(xpr, mesh, P)
+    beside(of, lambda theirs: close(ours, list(map(np.asarray, theirs))))
 
 
 def test_derivatives_through_what_has_derivatives_inside(mesh):
@@ -420,17 +433,16 @@ class TestInSpecs:
             xpr.shard_map(jnp.sin, mesh=mesh, in_specs=P("x"), out_specs=None)(X)
 
     def test_as_jax(self):
-        jax = pytest.importorskip("jax")
-        found = []
-        for lib in (xpr, jax):
+        def found(lib):
             spec, kind = lib.sharding.PartitionSpec, lib.sharding.AxisType.Explicit
             mesh = lib.make_mesh((4, 2), ("x", "y"), axis_types=(kind, kind))
             x = lib.device_put(X, lib.sharding.NamedSharding(mesh, spec("x")))
-            total = lib.shard_map(lambda x, lib=lib: lib.lax.psum(x.sum(0), "x"), mesh=mesh, out_specs=spec())
+            total = lib.shard_map(lambda x: lib.lax.psum(x.sum(0), "x"), mesh=mesh, out_specs=spec())
             scaled = lib.shard_map(lambda x, n: x * len(n), mesh=mesh, in_specs=(spec("x"), None), out_specs=spec("x"))
-            found.append([np.asarray(total(x)), np.asarray(scaled(x, "abc"))])
-        for mine, theirs in zip(*found):
-            close(mine, theirs)
+            return [total(x), scaled(x, "abc")]
+
+        ours = found(xpr)
+        beside(found, lambda theirs: close(ours, list(map(np.asarray, theirs))))
 
 
 RING = [(i, (i + 1) % 4) for i in range(4)]

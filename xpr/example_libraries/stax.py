@@ -153,6 +153,7 @@ Gelu = elementwise(nn.gelu)
 
 def _pooling(start: Any, combine: Any, rescale: Any = None) -> Callable[..., Layer]:
     def make(window_shape: Any, strides: Any = None, padding: Any = "VALID", spec: str | None = None) -> Layer:
+        """A layer of the largest elements of windows (`MaxPool`), of their sums (`SumPool`) or means (`AvgPool`)."""
         steps = list(strides or (1,) * len(window_shape))
         text = spec or "N" + "".join(chr(ord("a") + i) for i in range(len(window_shape))) + "C"
         spatial, steps = iter(window_shape), iter(steps)  # type: ignore[assignment]

@@ -316,8 +316,8 @@ class Walk:
             self._class(value, where)
         elif isinstance(value, np.dtype):
             self._dtype(value, where)
-        elif type(value) is operator.methodcaller:
-            self.token("methodcaller")
+        elif isinstance(value, operator.methodcaller | operator.attrgetter):
+            self.token(type(value).__name__)
             self.visit(value.__reduce__()[1], where)
         elif isinstance(value, np.generic) and not isinstance(value, np.void | np.object_):
             self.token("scalar", type(value).__name__, value.tobytes())
