@@ -119,6 +119,14 @@ def test_types_of_ml_dtypes_are_in_the_hierarchy():
     assert not jnp.issubdtype(ml_dtypes.int4, np.floating) and not jnp.issubdtype(ml_dtypes.bfloat16, np.float32)
 
 
+@pytest.mark.skipif(jnp.int1 is None, reason="older releases of ml_dtypes don't have it")
+def test_integers_of_one_bit_have_names():
+    assert jnp.issubdtype(jnp.int1, np.signedinteger) and jnp.issubdtype(jnp.uint1, np.unsignedinteger)
+    assert not jnp.issubdtype(jnp.int1, np.int64) and dtypes.itemsize_bits(jnp.uint1) == 1
+    with pytest.raises(TypeError, match="dtype int1 was asked for"):
+        jnp.zeros(3, jnp.int1)
+
+
 def test_types_of_scalars_without_a_peer():
     """Some of the above, written down."""
     assert jnp.gcd(4, 6).weak_type and jnp.lcm(4, 6).weak_type

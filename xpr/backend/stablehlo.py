@@ -201,13 +201,16 @@ class Module:
         clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "f"
         attributes = [POLYMORPHIC] if self.is_polymorphic else []
         meshes = [f"sdy.mesh @{name} = {self._mesh_text(mesh)}" for mesh, name in self._meshes.items()]
-        if self.mesh is not None:
-            attributes += [f"mhlo.num_partitions = {self.mesh.size} : i32", "mhlo.num_replicas = 1 : i32"]
-        header = f" attributes {{{', '.join(attributes)}}}" if attributes else ""
+        devices = 1 if self.mesh is None else self.mesh.size
+        attributes += [f"mhlo.num_partitions = {devices} : i32", "mhlo.num_replicas = 1 : i32"]
         functions = self.functions
         if (self.platform == "cpu" or self.is_polymorphic) and has_exponentials(functions):
             functions = guard_exponentials(functions, self.constants)
-        return f"module @{clean}{header} {{\n" + "\n".join([*meshes, *self.meshes, *functions]) + "\n}\n"
+        return (
+            f"module @{clean} attributes {{{', '.join(attributes)}}} {{\n"
+            + "\n".join([*meshes, *self.meshes, *functions])
+            + "\n}\n"
+        )
 
     def _mesh_text(self, mesh: Mesh) -> str:
         axes = ", ".join(f"{axis_text(name)}={size}" for name, size in mesh.shape.items())
