@@ -15,7 +15,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.peer import JAX, agree, beside_jax
-from xpr import lax
+from xpr import dtypes, lax
 
 ARRAYS = {
     "I": np.array([2, 1], np.int32), "U": np.array([2, 1], np.uint8), "B": np.array([True, False]),

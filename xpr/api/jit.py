@@ -156,7 +156,7 @@ class JitFunction:
 
     def __repr__(self) -> str:
         try:
-            return f"<PjitFunction of {self.__wrapped__!r}>"  # as JAX writes it, for doctests and logs
+            return f"<PjitFunction of {self.fun!r}>"  # as JAX writes it, for doctests and logs
         except Exception:  # whatever the function's own __repr__ raises
             return "<PjitFunction>"
 
