@@ -212,6 +212,14 @@ class Module:
             + "\n}\n"
         )
 
+    def maximal_mesh(self, device: int) -> str:
+        """The name of the mesh of one device, by number, which what runs on that device alone is sharded over."""
+        name = f"maximal_mesh_{device}"
+        text = f"sdy.mesh @{name} = <[], device_ids=[{device}]>"
+        if text not in self.meshes:
+            self.meshes.append(text)
+        return name
+
     def _mesh_text(self, mesh: Mesh) -> str:
         axes = ", ".join(f"{axis_text(name)}={size}" for name, size in mesh.shape.items())
         numbers = self.numbers(mesh).reshape(-1).tolist()
@@ -723,10 +731,12 @@ class Builder:
         results: Sequence[ShapedArray],
         effect: str | None,
         of_parts: bool = False,
+        device: int | None = None,
     ) -> list[Value]:
         """A call of a Python function on the host; `effect` is "ordered", "unordered" or None.
 
-        `of_parts`: each device calls it with its parts of the operands, as the compiler shards them; without results.
+        Where the compiler shards, `of_parts` says that each device calls it with its parts of the operands, without
+        results, and `device` the number of the one that calls it with all of them.
         """
         ordered, target = effect == "ordered", (TARGETS_OF_PARTS if of_parts else TARGETS)[self.platform]
         properties = (
@@ -736,11 +746,15 @@ class Builder:
         if of_parts:  # XLA's partitioner asks for them
             orders = [f"dense<{int_list(range(x.aval.ndim)[::-1])}> : tensor<{x.aval.ndim}xindex>" for x in operands]
             properties += f", operand_layouts = [{', '.join(orders)}], result_layouts = []"
+        on_device = ""
+        if device is not None:
+            each = [f"<@{self.module.maximal_mesh(device)}, []>"] * max(len(results) + ordered, 1)
+            on_device = f"sdy.sharding = #sdy.sharding_per_value<[{', '.join(each)}]>"
         self.module.callbacks.append(Callback(function, ordered, results, self.platform))
         if not ordered:
-            return self.ops("stablehlo.custom_call", operands, results, properties)
-        types = [self.token_type, *results]
-        outs = self.ops("stablehlo.custom_call", [self.take_token(), *operands], types, properties)
+            return self.ops("stablehlo.custom_call", operands, results, properties, attributes=on_device)
+        types, operands = [self.token_type, *results], [self.take_token(), *operands]
+        outs = self.ops("stablehlo.custom_call", operands, types, properties, attributes=on_device)
         self.token = outs[0]
         return outs[1:]
 
