@@ -92,7 +92,8 @@ def lower_for_platforms(
     functions = []
     for platform in _distinct_platforms(jaxpr, platforms, bool(solution.sizes)):
         module.platform, module.shared = platform, {}
-        functions.append(module.function(f"main_{platform}", in_avals, body))
+        name = "_wrapped_jax_export_main" if len(platforms) == 1 else f"main_{platform}"  # the first is JAX's name, too
+        functions.append(module.function(name, in_avals, body))
 
     def main(builder: Builder, operands: list[Value]) -> list[Value]:
         arguments = operands[len(platform_index) :]
