@@ -453,3 +453,11 @@ def test_serialized_executables_need_no_registered_classes():
     ref = xpr.new_ref(0.0)
     with pytest.raises(ValueError, match="can't serialize with a closed-over Ref"):
         serialize(xpr.jit(lambda x: x + ref[...]).lower(1.0).compile())
+
+
+def test_the_function_that_takes_dimensions_has_jaxs_name():
+    (h, w) = export.symbolic_shape("h, w")
+    text = export.export(xpr.jit(lambda x: x.sum(0)))(xpr.ShapeDtypeStruct((w, h), np.float32)).mlir_module()
+    start = text.index("@_wrapped_jax_export_main(")
+    header = text[start : text.index("\n", start)]
+    assert header.index('jax.global_constant = "h"') < header.index('jax.global_constant = "w"') < header.index("f32")

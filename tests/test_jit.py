@@ -1128,3 +1128,27 @@ def test_device_get_leaves_traced_arrays():
 
     assert xpr.jit(f)(3.0) == 3
     assert type(xpr.device_get(jnp.ones(2))) is np.ndarray
+
+
+def test_what_jitted_functions_are_called():
+    def f(x):
+        return x
+
+    class Unprintable:
+        def __call__(self, x):
+            return x
+
+        def __repr__(self):
+            raise ValueError("no text")
+
+    assert repr(xpr.jit(f)) == f"<PjitFunction of {f!r}>"
+    assert repr(xpr.jit(Unprintable())) == "<PjitFunction>"
+    renamed = partial(f)
+    renamed.__name__ = "renamed"
+    for fun, name in ((f, "f"), (partial(partial(f)), "f"), (renamed, "renamed"), (lambda: 1, "<lambda>")):
+        assert xpr.jit(fun).__getstate__()["function_name"] == name
+
+
+def test_programs_say_on_how_many_devices_they_run():
+    first, *_ = xpr.jit(lambda x: x + 1).lower(1.0).as_text().splitlines()
+    assert first == "module @_lambda_ attributes {mhlo.num_partitions = 1 : i32, mhlo.num_replicas = 1 : i32} {"

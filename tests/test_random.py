@@ -614,3 +614,13 @@ def test_bounds_of_one_element_give_a_scalar_their_axes():
     assert drawn.shape == (1,) and drawn[0] == random.uniform(key, minval=2.0, maxval=3.0)
     with pytest.raises(ValueError, match=r"broadcast to each other, and to the shape \(\) asked for"):
         random.uniform(key, (), minval=jnp.zeros(2), maxval=1.0)
+
+
+def test_the_words_of_keys_are_in_the_same_memory():
+    keys = random.split(random.key(0), 3)
+    words = keys._base_array
+    assert (np.asarray(words) == np.asarray(random.key_data(keys))).all() and words.nbytes == keys.nbytes
+    assert words.unsafe_buffer_pointer() == keys.unsafe_buffer_pointer() and words.device == keys.device
+    keys.delete()
+    assert keys._base_array.is_deleted()
+    assert not hasattr(jnp.ones(2), "_base_array")

@@ -15,7 +15,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.peer import JAX, agree, beside_jax
-from xpr import lax
+from xpr import dtypes, lax
 
 ARRAYS = {
     "I": np.array([2, 1], np.int32), "U": np.array([2, 1], np.uint8), "B": np.array([True, False]),
@@ -117,6 +117,14 @@ def test_types_of_ml_dtypes_are_in_the_hierarchy():
     for a, b in ((ml_dtypes.bfloat16, np.floating), (ml_dtypes.int4, np.signedinteger), (ml_dtypes.uint4, np.integer)):
         assert jnp.issubdtype(a, b) and jnp.issubdtype(np.dtype(a), b) and jnp.issubdtype(a, a)
     assert not jnp.issubdtype(ml_dtypes.int4, np.floating) and not jnp.issubdtype(ml_dtypes.bfloat16, np.float32)
+
+
+@pytest.mark.skipif(jnp.int1 is None, reason="older releases of ml_dtypes don't have it")
+def test_integers_of_one_bit_have_names():
+    assert jnp.issubdtype(jnp.int1, np.signedinteger) and jnp.issubdtype(jnp.uint1, np.unsignedinteger)
+    assert not jnp.issubdtype(jnp.int1, np.int64) and dtypes.itemsize_bits(jnp.uint1) == 1
+    with pytest.raises(TypeError, match="dtype int1 was asked for"):
+        jnp.zeros(3, jnp.int1)
 
 
 def test_types_of_scalars_without_a_peer():

@@ -139,7 +139,7 @@ def test_what_carries_no_tangent_has_none_in_the_loop():
 
     closed = xpr.make_jaxpr(lambda w, t: xpr.jvp(lambda w: loss(w, ROWS[:, 0]), (w,), (t,)))(1.5, 1.0)
     (eqn,) = (eqn for eqn in closed.eqns if eqn.primitive.name == "scan")
-    assert eqn.params["num_carry"] == 4  # n, h, fixed, and the tangent of h
+    assert eqn.params["num_carry"] == 3  # n, h, and the tangent of h
     np.testing.assert_allclose(
         xpr.grad(loss)(1.5, ROWS[:, 0]), xpr.jvp(lambda w: loss(w, ROWS[:, 0]), (1.5,), (1.0,))[1]
     )
@@ -517,3 +517,36 @@ def test_only_the_slices_that_a_loop_reads_are_summed():
 
     text = str(xpr.make_jaxpr(xpr.grad(looped))(jnp.ones((8, 3))))
     assert "f32[2,3] = add_any" in text and "f32[8,3] = add_any" not in text
+
+
+def test_what_a_loop_only_passes_on_is_not_copied():
+    """Carries that stay what they are are constants of the loop, and ys that are rows of the xs are those."""
+
+    def loop(w, h, xs, reverse=False):
+        def step(carry, x):
+            w, h, n = carry
+            return (w, jnp.tanh(w * h + x), n), (x, h, w)
+
+        return lax.scan(step, (w, h, 3), xs, reverse=reverse)
+
+    (eqn,) = xpr.make_jaxpr(loop)(2.0, 0.5, ROWS[:, 0]).eqns
+    assert eqn.params["num_carry"] == 1 and len(eqn.outvars) == 3
+    for reverse in (False, True):
+        (w, h, n), (rows, hs, ws) = loop(2.0, 0.5, ROWS[:, 0], reverse)
+        assert isinstance(w, xpr.Array) and w == 2 and n == 3 and n.dtype == np.int32
+        np.testing.assert_array_equal(rows, ROWS[:, 0])
+        np.testing.assert_array_equal(ws, np.full(len(ROWS), 2.0))
+        expected = [0.5]
+        for x in ROWS[::-1, 0] if reverse else ROWS[:, 0]:
+            expected.append(np.tanh(2 * expected[-1] + x))
+        np.testing.assert_allclose(h, expected[-1], rtol=1e-5)
+        np.testing.assert_allclose(hs, expected[-2::-1] if reverse else expected[:-1], rtol=1e-5)
+    total = lambda w: sum(x.sum() for x in xpr.tree.leaves(loop(w, 0.5, ROWS[:, 0])))
+    slope = (total(2.01) - total(1.99)) / 0.02
+    for derivative in (xpr.grad(total)(2.0), xpr.jacfwd(total)(2.0)):
+        np.testing.assert_allclose(derivative, slope, rtol=1e-2)
+    kept = lax.scan(lambda c, x: (c, x), X := jnp.arange(3.0), np.ones((0, 2), np.float32))
+    assert kept[0] is X and kept[1].shape == (0, 2)
+    # A carry that a branch passes on unchanged isn't mapped with the predicate.
+    f = lambda x, y: lax.cond(x < 0, *[lambda y: lax.scan(lambda y, _: (y, None), y, None, length=1)[0]] * 2, y)
+    assert xpr.vmap(f, (0, None), None)(X, 3.0) == 3.0

@@ -129,3 +129,20 @@ def test_the_stages_have_the_names_of_jax():
         theirs = {each for each in dir(getattr(JAX.stages, name)) if not each.startswith("_")}
         # `lojax` is the program of a function of types of its own, and `call` what `__call__` is made of.
         assert theirs - set(dir(getattr(xpr.stages, name))) <= {"lojax", "call"}, name
+
+
+def test_dead_code_is_not_lowered():
+    @xpr.jit
+    def unused(y):
+        ref = xpr.new_ref(y)
+        ref[...] += 1
+        return xpr.freeze(ref)
+
+    def f(x, y):
+        unused(jnp.cos(y))
+        xpr.debug.callback(lambda y: None, jnp.sin(y))
+        return x
+
+    text = xpr.jit(f).lower(1.0, 2.0).as_text()
+    assert "cosine" not in text and "stablehlo.add" not in text and "@unused" not in text
+    assert "stablehlo.sine" in text and "callback" in text

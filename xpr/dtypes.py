@@ -36,6 +36,10 @@ float8_e3m4, float8_e4m3 = np.dtype(ml_dtypes.float8_e3m4), np.dtype(ml_dtypes.f
 float8_e8m0fnu = np.dtype(ml_dtypes.float8_e8m0fnu)  # powers of 2: no zero, no sign
 float4_e2m1fn = np.dtype(ml_dtypes.float4_e2m1fn)
 float6_e2m3fn, float6_e3m2fn = np.dtype(ml_dtypes.float6_e2m3fn), np.dtype(ml_dtypes.float6_e3m2fn)
+int1: np.dtype | None = (
+    np.dtype(ml_dtypes.int1) if hasattr(ml_dtypes, "int1") else None
+)  # a name: XLA has no arrays of it
+uint1: np.dtype | None = np.dtype(ml_dtypes.uint1) if hasattr(ml_dtypes, "uint1") else None
 
 SMALL_FLOATS = (  # float6s have names, and no arrays: jaxlib can't hold them, and XLA:CPU ends the process
     float4_e2m1fn, float8_e3m4, float8_e4m3, float8_e4m3b11fnuz, float8_e4m3fn,
@@ -50,12 +54,15 @@ UNSIGNED: DTypes = frozenset({uint2, uint4, uint8, uint16, uint32, uint64})
 INTEGERS: DTypes = SIGNED | UNSIGNED
 FLOATS: DTypes = frozenset({float16, bfloat16, float32, float64, *SMALL_FLOATS})
 _NAMED_FLOATS = FLOATS | {*_FLOATS_OF_6_BITS}
+_NAMED_SIGNED, _NAMED_UNSIGNED = SIGNED | {int1}, UNSIGNED | {uint1}
 COMPLEX: DTypes = frozenset({complex64, complex128})
 INEXACT: DTypes = FLOATS | COMPLEX
 NUMBERS: DTypes = INTEGERS | INEXACT
 REAL: DTypes = INTEGERS | FLOATS
 ANY: DTypes = NUMBERS | BOOL
-_OF_ML_DTYPES: dict[Any, np.dtype] = {d.type: d for d in ANY | _NAMED_FLOATS if d.type.__module__ == "ml_dtypes"}
+_OF_ML_DTYPES: dict[Any, np.dtype] = {
+    d.type: d for d in _NAMED_SIGNED | _NAMED_UNSIGNED | _NAMED_FLOATS if d and d.type.__module__ == "ml_dtypes"
+}
 
 _SHORT = {
     bool_: "bool", bfloat16: "bf16", float0: "float0",
@@ -206,9 +213,9 @@ def issubdtype(a: Any, b: Any) -> bool:
     if isinstance(a, np.dtype) and isinstance(b, type) and issubclass(b, np.generic):
         if a in _NAMED_FLOATS:
             return b in (np.floating, np.inexact, np.number, np.generic) or a.type is b
-        if a in SIGNED:
+        if a in _NAMED_SIGNED:
             return b in (np.signedinteger, np.integer, np.number, np.generic) or a.type is b
-        if a in UNSIGNED:
+        if a in _NAMED_UNSIGNED:
             return b in (np.unsignedinteger, np.integer, np.number, np.generic) or a.type is b
     return bool(np.issubdtype(a, b if isinstance(b, type) and issubclass(b, np.generic) else np.dtype(b)))
 
@@ -295,7 +302,7 @@ def itemsize_bits(dtype: Any) -> int:
     if dtype is None:
         raise ValueError("itemsize_bits: dtype cannot be None, which stands for no dtype here.")
     dtype = np.dtype(dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype))
-    if dtype in INTEGERS:
+    if dtype in _NAMED_SIGNED | _NAMED_UNSIGNED:
         return int(ml_dtypes.iinfo(dtype).bits)
     return int(ml_dtypes.finfo(dtype).bits) if dtype in _NAMED_FLOATS else 8 * dtype.itemsize
 

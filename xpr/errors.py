@@ -18,6 +18,7 @@
     ├── JaxprSyntaxError                     (ValueError) text or a file that can't be read as a jaxpr
     ├── HoleError                            (RuntimeError) a jaxpr needs a value that its text or file couldn't hold
     ├── UnsupportedRule                      (NotImplementedError) a primitive has no rule for a transformation
+    │   ├── UnsupportedDtype                 (TypeError) an operation does not compute in this dtype
     │   ├── CallbackDerivativeError          (ValueError) derivative of a program that calls a Python function
     │   └── ClosureDerivativeError           also UnexpectedTracerError; a custom rule lacks what a closure holds
     ├── CallbackError                        (RuntimeError) a callback raised; also of the class of what it raised
@@ -76,6 +77,7 @@ __all__ = [
     "JaxprSyntaxError",
     "HoleError",
     "UnsupportedRule",
+    "UnsupportedDtype",
     "CallbackDerivativeError",
     "ClosureDerivativeError",
     "CallbackError",
@@ -190,6 +192,12 @@ class HoleError(XprError, RuntimeError):
 class UnsupportedRule(XprError, NotImplementedError):
     """A primitive has no rule for a transformation. The message says which one and, for a primitive of your own, how to
     define it.
+    """
+
+
+class UnsupportedDtype(UnsupportedRule, TypeError):
+    """An operation does not compute in the dtype of its operand, as linear algebra in half precision, for which LAPACK
+    has no functions.
     """
 
 

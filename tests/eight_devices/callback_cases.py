@@ -342,3 +342,39 @@ def test_as_jax():
         results.append(found)
     for mine, theirs in zip(*results):
         np.testing.assert_allclose(mine, theirs, rtol=1e-6)
+
+
+@pytest.mark.parametrize("number", [None, 0, 5])
+def test_the_device_that_calls(mesh, number):
+    seen = []
+    device = None if number is None else xpr.sharding.SingleDeviceSharding(mesh.devices.reshape(-1)[number])
+
+    def f(x):
+        xpr.io_callback(lambda y: seen.append(np.asarray(y)), None, x, ordered=True, sharding=device)
+        return xpr.pure_callback(lambda y: -0.0 * np.asarray(y), x, x, sharding=device)
+
+    x = sharded(mesh, "x")
+    y = np.asarray(xpr.jit(f)(x))
+    np.testing.assert_array_equal(np.signbit(y), X >= 0)
+    np.testing.assert_array_equal(seen, [X])
+    text = xpr.jit(f).lower(x).as_text()
+    assert f"sdy.mesh @maximal_mesh_{number or 0} = <[], device_ids=[{number or 0}]>" in text
+    assert text.count(f"sdy.sharding_per_value<[<@maximal_mesh_{number or 0}, []>]>") == 2
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, ml_dtypes.float8_e4m3fn, np.complex64, np.int8, np.bool_])
+def test_results_of_one_device_keep_their_bits(mesh, dtype):
+    values = np.array([-0.0, 1, -1, 0] * 2).astype(dtype)
+    x = xpr.device_put(values, NamedSharding(mesh, P("x")))
+    y = xpr.jit(lambda x: xpr.pure_callback(lambda _: values, x, x))(x)
+    assert np.asarray(y).tobytes() == values.tobytes()
+
+
+def test_callbacks_of_a_device_that_the_program_has_not(mesh):
+    other = xpr.sharding.SingleDeviceSharding(mesh.devices.reshape(-1)[7])
+    small = xpr.make_mesh((4,), ("z",), devices=list(mesh.devices.reshape(-1)[:4]))
+    x = xpr.device_put(X, NamedSharding(small, P("z")))
+    with pytest.raises(ValueError, match="says that .* calls, and the program runs on Mesh"):
+        xpr.jit(lambda x: xpr.pure_callback(np.sin, x, x, sharding=other))(x)
+    with pytest.raises(ValueError, match="pure_callback: sharding names the one device that calls, or is None"):
+        xpr.pure_callback(np.sin, x, x, sharding=NamedSharding(mesh, P("x")))

@@ -322,7 +322,6 @@ parts of a network.": (
     "How a module is made of parts.": ("jax.experimental.colocated_python.*",),
     "Of jaxlib, for libraries: there where `import jax` gives xpr.": ("jax.extend.ifrt_programs", "jax.lib"),
     "In `xpr` itself, since `xpr.core` is below what it is made of.": ("jax.core.ensure_compile_time_eval",),
-    "XLA has no arrays of one bit: in jax they are of booleans.": ("jax.numpy.int1", "jax.numpy.uint1"),
     "The default says the same by another object.": (
         "jax.experimental.pallas.pallas_call(input_output_aliases)",
         "jax.numpy.einsum(_dot_general)",

@@ -155,7 +155,10 @@ class JitFunction(KnownCaller):
             return None
 
     def __repr__(self) -> str:
-        return f"<jit of {describe_function(self.fun)}>"
+        try:
+            return f"<PjitFunction of {self.fun!r}>"  # as JAX writes it, for doctests and logs
+        except Exception:  # whatever the function's own __repr__ raises
+            return "<PjitFunction>"
 
     def __copy__(self) -> JitFunction:
         """A copy without compiled programs, whose function will be replaced, see control/closures.py."""
@@ -171,6 +174,10 @@ class JitFunction(KnownCaller):
         if getattr(sys.modules.get(self.__module__), name, None) is self:
             return name
         return JitFunction, (self.fun, self.options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What it consists of, by name, for those who look at it; pickles are made by `__reduce__`."""
+        return {"fun": self.fun, "function_name": self.name, "options": self.options}
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a method: `jit` may decorate one, with `self` static or a pytree."""

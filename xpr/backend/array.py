@@ -315,6 +315,15 @@ class Array(metaclass=_OfArrays):
     def _committed(self) -> bool:
         return self.committed
 
+    @property
+    def _base_array(self) -> Array:
+        if not is_key(self.aval):
+            raise AttributeError(f"Array of {self.aval.str_short()} has no _base_array: it holds no random keys.")
+        buffer = None if self.is_deleted() else self.buffer
+        words = object.__new__(Array)
+        words.aval, words._host, words._buffer, words._device = self.aval.physical, self._host, buffer, self._device
+        return words
+
     def _check_if_deleted(self) -> None:
         if self.is_deleted():
             raise self._deleted_error()

@@ -26,12 +26,19 @@ class ProgramDevices:
         self.mesh: Mesh | None = None
         self.manual: dict[Any, Mesh] = {}
         self._meshes: dict[Mesh, str] = {}  # their names
+        self._maximal_meshes: set[int] = set()  # of one device each, by its number
         self._channels = 0
         self._groups = 0
 
     def mesh_definitions(self) -> list[str]:
         """The definitions of the meshes that shardings name."""
-        return [f"sdy.mesh @{name} = {self._mesh_text(mesh)}" for mesh, name in self._meshes.items()]
+        named = [f"sdy.mesh @{name} = {self._mesh_text(mesh)}" for mesh, name in self._meshes.items()]
+        return named + [f"sdy.mesh @maximal_mesh_{n} = <[], device_ids=[{n}]>" for n in sorted(self._maximal_meshes)]
+
+    def maximal_mesh(self, device: int) -> str:
+        """The name of the mesh of one device, by number, which what runs on that device alone is sharded over."""
+        self._maximal_meshes.add(device)
+        return f"maximal_mesh_{device}"
 
     def _mesh_text(self, mesh: Mesh) -> str:
         """`<["x"=2, "y"=4]>`, with the numbers of its devices where they are in another order than the program's."""

@@ -494,10 +494,12 @@ class Builder:
         results: Sequence[ShapedArray],
         effect: str | None,
         of_parts: bool = False,
+        device: int | None = None,
     ) -> list[Value]:
         """A call of a Python function on the host; `effect` is "ordered", "unordered" or None.
 
-        `of_parts`: each device calls it with its parts of the operands, as the compiler shards them; without results.
+        Where the compiler shards, `of_parts` says that each device calls it with its parts of the operands, without
+        results, and `device` the number of the one that calls it with all of them.
         """
         ordered, target = effect == "ordered", (TARGETS_OF_PARTS if of_parts else TARGETS)[self.platform]
         properties = (
@@ -507,11 +509,15 @@ class Builder:
         if of_parts:  # XLA's partitioner asks for them
             orders = [f"dense<{int_list(range(x.aval.ndim)[::-1])}> : tensor<{x.aval.ndim}xindex>" for x in operands]
             properties += f", operand_layouts = [{', '.join(orders)}], result_layouts = []"
+        on_device = ""
+        if device is not None:
+            each = [f"<@{self.module.maximal_mesh(device)}, []>"] * max(len(results) + ordered, 1)
+            on_device = f"sdy.sharding = #sdy.sharding_per_value<[{', '.join(each)}]>"
         self.module.callbacks.append(Callback(function, ordered, results, self.platform))
         if not ordered:
-            return self.ops("stablehlo.custom_call", operands, results, properties)
-        types = [self.token_type, *results]
-        outs = self.ops("stablehlo.custom_call", [self.take_token(), *operands], types, properties)
+            return self.ops("stablehlo.custom_call", operands, results, properties, attributes=on_device)
+        types, operands = [self.token_type, *results], [self.take_token(), *operands]
+        outs = self.ops("stablehlo.custom_call", operands, types, properties, attributes=on_device)
         self.token = outs[0]
         return outs[1:]
 

@@ -130,11 +130,10 @@ class Module(ProgramDevices):
         """The module in MLIR's generic form; characters of the name that MLIR does not allow become underscores."""
         clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "f"
         attributes = [POLYMORPHIC] if self.is_polymorphic else []
-        if self.mesh is not None:
-            attributes += [f"mhlo.num_partitions = {self.mesh.size} : i32", "mhlo.num_replicas = 1 : i32"]
-        header = f" attributes {{{', '.join(attributes)}}}" if attributes else ""
+        devices = 1 if self.mesh is None else self.mesh.size
+        attributes += [f"mhlo.num_partitions = {devices} : i32", "mhlo.num_replicas = 1 : i32"]
         functions = self.functions
         if (self.platform == "cpu" or self.is_polymorphic) and has_exponentials(functions):
             functions = guard_exponentials(functions, self.constants)
         definitions = [*self.mesh_definitions(), *self.inlined_meshes, *functions]
-        return f"module @{clean}{header} {{\n" + "\n".join(definitions) + "\n}\n"
+        return f"module @{clean} attributes {{{', '.join(attributes)}}} {{\n" + "\n".join(definitions) + "\n}\n"

@@ -22,6 +22,7 @@ from xpr.core.memory import MemorySpace, kind_of_space
 from xpr.core.primitive import Primitive, Unsupported
 from xpr.core.source import line_number, summarize
 from xpr.errors import UnsupportedRule
+from xpr.passes.dce import live_jaxpr
 from xpr.passes.host_memory import computed_on_device
 from xpr.passes.physical import physical
 from xpr.primitives.random_bits import threefry2x32_p
@@ -87,7 +88,9 @@ def lower_jaxpr(
     """
     module = Module(platform)
     module.mesh, module.located = mesh, located
-    jaxpr = physical(jaxpr if mesh is None else _with_unreduced_as_requested(jaxpr, attributes.out_shardings))
+    jaxpr = physical(
+        live_jaxpr(jaxpr if mesh is None else _with_unreduced_as_requested(jaxpr, attributes.out_shardings))
+    )
     if platform != "cpu":
         jaxpr = computed_on_device(jaxpr)
     in_avals = [v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]

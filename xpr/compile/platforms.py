@@ -81,7 +81,8 @@ def lower_for_platforms(
     functions = []
     for platform in _distinct_platforms(jaxpr, platforms, bool(solution.sizes)):
         module.platform, module.shared = platform, {}
-        functions.append(module.function(f"main_{platform}", in_avals, write_program))
+        name = "_wrapped_jax_export_main" if len(platforms) == 1 else f"main_{platform}"  # the first is JAX's name, too
+        functions.append(module.function(name, in_avals, write_program))
     index_avals = [INDEX] if len(platforms) > 1 else []
 
     def write_main(builder: Builder, operands: list[Value]) -> list[Value]:

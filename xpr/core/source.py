@@ -141,7 +141,7 @@ def text_of(source: Source | None) -> str:
 
 def function_name(fun: object) -> str:
     """The name of a callable: its `__name__`, that of what a `functools.partial` calls, or that of its class."""
-    while isinstance(fun, partial):
+    while isinstance(fun, partial) and not hasattr(fun, "__name__"):
         fun = fun.func
     name = getattr(fun, "__name__", None)
     return name if isinstance(name, str) else type(fun).__name__

@@ -24,10 +24,10 @@ __all__ = [
     "complexfloating", "ComplexWarning", "csingle", "double", "dtype", "e", "euler_gamma", "finfo", "flexible",
     "float16", "float32", "float4_e2m1fn", "float64", "float6_e2m3fn", "float6_e3m2fn", "float8_e3m4", "float8_e4m3",
     "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu",
-    "float_", "floating", "generic", "iinfo", "inexact", "inf", "int16", "int2", "int32", "int4", "int64", "int8",
-    "int_", "integer", "iscomplexobj", "isdtype", "isrealobj", "isscalar", "issubdtype", "nan", "ndarray", "newaxis",
-    "number", "object_", "pi", "promote_types", "result_type", "signedinteger", "single", "uint", "uint16", "uint2",
-    "uint32", "uint4", "uint64", "uint8", "unsignedinteger",
+    "float_", "floating", "generic", "iinfo", "inexact", "inf", "int1", "int16", "int2", "int32", "int4", "int64",
+    "int8", "int_", "integer", "iscomplexobj", "isdtype", "isrealobj", "isscalar", "issubdtype", "nan", "ndarray",
+    "newaxis", "number", "object_", "pi", "promote_types", "result_type", "signedinteger", "single", "uint", "uint1",
+    "uint16", "uint2", "uint32", "uint4", "uint64", "uint8", "unsignedinteger",
 ]  # fmt: skip
 
 
@@ -90,6 +90,7 @@ float8_e4m3b11fnuz, float8_e8m0fnu = map(_scalar_type, (ml_dtypes.float8_e4m3b11
 float8_e3m4, float8_e4m3 = _scalar_type(ml_dtypes.float8_e3m4), _scalar_type(ml_dtypes.float8_e4m3)
 float4_e2m1fn = _scalar_type(ml_dtypes.float4_e2m1fn)
 float6_e2m3fn, float6_e3m2fn = _scalar_type(ml_dtypes.float6_e2m3fn), _scalar_type(ml_dtypes.float6_e3m2fn)
+int1, uint1 = (of and _scalar_type(of) for of in (dtypes.int1, dtypes.uint1))
 complex64, complex128 = map(_scalar_type, ("complex64", "complex128"))
 single, double, csingle, cdouble = float32, float64, complex64, complex128
 int_, uint, float_, complex_ = int64, uint64, float64, complex128

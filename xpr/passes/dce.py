@@ -108,9 +108,10 @@ def live_jaxpr(jaxpr: Jaxpr) -> Jaxpr:
         eqns.reverse()
         is_live = len(eqns) == len(jaxpr.eqns) and all(map(operator.is_, eqns, jaxpr.eqns))
         smaller = jaxpr if is_live else jaxpr.replace(eqns=eqns)
-        jaxpr.memo["dce"] = smaller.memo["dce"] = smaller
+        jaxpr.memo["dce"] = smaller
+        smaller.memo["dce"] = None  # itself, which would be a reference cycle
         smaller.memo["all inputs used"] = live.issuperset(jaxpr.invars)
-    return jaxpr.memo["dce"]
+    return jaxpr.memo["dce"] or jaxpr
 
 
 def _live_call(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:

@@ -15,6 +15,7 @@ import numpy as np
 
 from xpr import dtypes, tree
 from xpr.backend.callbacks import TARGETS, HostFunction
+from xpr.backend.sharding import Sharding
 from xpr.backend.stablehlo import Builder, Value
 from xpr.control.callback.host_call import EachRow, anything, call_now, flat_callback, flatten_call, is_array
 from xpr.core.avals import ShapedArray, aval_of
@@ -54,6 +55,7 @@ def _lower(
     callback: Any,
     effect: str | None,
     partitioned: bool = False,
+    sharding: Any = None,
 ) -> list[Value]:
     if b.platform not in TARGETS:
         raise UnsupportedRule(
@@ -66,14 +68,76 @@ def _lower(
         return called(values, avals)
 
     if b.may_be_partitioned and not partitioned:
-        return _called_by_one(b, on_host, operands, avals, effect)
+        if b.module.manual:
+            return _called_by_one(b, on_host, operands, avals, effect)
+        return _called_by_device(b, on_host, operands, avals, effect, _number_of(sharding, b.module.mesh))
     return b.callback(on_host, operands, avals, effect, of_parts=partitioned and b.may_be_partitioned)
+
+
+def _number_of(sharding: Any, mesh: Any) -> int:
+    """The number of the device that calls, in a program on the devices of a mesh: by default the first."""
+    if sharding is None:
+        return 0
+    (device,) = sharding.device_set
+    if device not in mesh.flat:
+        raise ValueError(
+            f"The sharding of a callback says that {device} calls, and the program runs on {mesh.text}. Name one of "
+            "its devices, or leave sharding out."
+        )
+    return list(mesh.flat).index(device)
+
+
+def _called_by_device(
+    b: Builder,
+    on_host: HostFunction,
+    operands: list[Value],
+    avals: list[ShapedArray],
+    effect: str | None,
+    number: int,
+) -> list[Value]:
+    """One call by one of the devices over which the compiler shards, which has the whole operands.
+
+    XLA sends results to the other devices as sums with zeros, so floats are sent as their bits: -0.0 stays what it is.
+    """
+
+    def bits_on_host(*values: np.ndarray) -> list[np.ndarray]:
+        return [_bits(np.asarray(x)) for x in on_host(*values)]
+
+    outs = b.callback(bits_on_host, operands, list(map(_type_of_bits, avals)), effect, device=number)
+    return [_of_bits(b, x, aval) for x, aval in zip(outs, avals)]
+
+
+def _type_of_bits(aval: ShapedArray) -> ShapedArray:
+    if aval.dtype not in dtypes.INEXACT:
+        return aval
+    word = np.dtype(f"uint{8 * dtypes.real_part_of(aval.dtype).itemsize}")
+    return aval.update(shape=aval.shape if aval.dtype in dtypes.FLOATS else (*aval.shape, 2), dtype=word)
+
+
+def _bits(x: np.ndarray) -> np.ndarray:
+    """Floats as their bits, complex numbers as those of both parts along a last axis; others as they are."""
+    if np.iscomplexobj(x):
+        x = np.stack([x.real, x.imag], axis=-1)
+    return x.view(f"uint{8 * x.dtype.itemsize}") if x.dtype in dtypes.FLOATS else x
+
+
+def _of_bits(b: Builder, bits: Value, aval: ShapedArray) -> Value:
+    if aval.dtype not in dtypes.COMPLEX:
+        return b.op("stablehlo.bitcast_convert", [bits], aval) if aval.dtype in dtypes.FLOATS else bits
+    parts = []
+    for i in (0, 1):
+        one = b.slice(bits, (*[0] * aval.ndim, i), (*aval.shape, i + 1))
+        part = aval.update(dtype=dtypes.real_part_of(aval.dtype))
+        parts.append(b.op("stablehlo.bitcast_convert", [b.reshape(one, aval.shape)], part))
+    return b.op("stablehlo.complex", parts, aval)
 
 
 def _called_by_one(
     b: Builder, on_host: HostFunction, operands: list[Value], avals: list[ShapedArray], effect: str | None
 ) -> list[Value]:
-    """One call for the devices over which the compiler shards: all have the whole operands, and the first one calls."""
+    """One call for the devices over which the compiler shards inside a manual region: all have the whole operands, and
+    the first one calls.
+    """
     mesh: Any = next(iter(b.module.manual.values()), b.module.mesh)
     axes = tuple([name for name in mesh.axis_names if name not in b.module.manual])
     ordered = effect == "ordered"
@@ -142,8 +206,10 @@ def as_rows(x: Any, dim: int | None, size: int, method: str) -> Any:
     return broadcast(x, (size if method == "broadcast_all" else 1,))
 
 
-def _pure_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, callback: Any, **_: Any) -> list[Value]:
-    return _lower(b, operands, avals, callback=callback, effect=None)
+def _pure_lower(
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, callback: Any, sharding: Any = None, **_: Any
+) -> list[Value]:
+    return _lower(b, operands, avals, callback=callback, effect=None, sharding=sharding)
 
 
 _NO_DERIVATIVE = (
@@ -157,7 +223,8 @@ pure_callback_p = register(
     Primitive(
         "pure_callback",
         abstract=_abstract,
-        params=("callback", "result_avals", "vmap_method"),
+        params=("callback", "result_avals", "sharding", "vmap_method"),
+        optional=("sharding",),
         reference=_reference,
         lower=_pure_lower,
         jvp=Unsupported("Pure" + _NO_DERIVATIVE, CallbackDerivativeError),
@@ -188,7 +255,8 @@ def pure_callback(
       callback: a function of `xpr.Array`s (which `np.asarray` reads) to arrays; it may use NumPy, SciPy or xpr.
       result_shape_dtypes: a pytree of `ShapeDtypeStruct`s or arrays: the structure and the types of the result.
       *args: pytrees of arrays that it is called with.
-      sharding: has no effect; callbacks run on the host.
+      sharding: the one device that calls, as a sharding, in a program that the compiler partitions over several; None
+        for the first of them. The function always runs on the host, in the process of that device.
       vmap_method: how `vmap` calls it. "sequential" (or "sequential_unrolled"): for one row after another. Or once, for
         all rows, its result with a new first axis: "expand_dims" gives arguments that are not mapped a first axis of
         length 1, "broadcast_all" one of the number of rows, "legacy_vectorized" none. None: not at all.
@@ -200,7 +268,7 @@ def pure_callback(
     Raises:
       TypeError: the result does not have the declared types.
       UnsupportedRule: it is differentiated, or mapped while `vmap_method` is None.
-      ValueError: a 64-bit type is declared while 64-bit types are off.
+      ValueError: a 64-bit type is declared while 64-bit types are off, or `sharding` names no device of the program.
 
     >>> import numpy as np
     >>> import xpr, xpr.numpy as jnp
@@ -213,8 +281,18 @@ def pure_callback(
         raise ValueError(f"pure_callback: vmap_method is one of {VMAP_METHODS} or None, and is {vmap_method!r}.")
     avals, out_tree = _declared("pure_callback", result_shape_dtypes)
     call, operands = flatten_call("pure_callback", callback, args, kwargs, out_tree, anything)
-    outs = pure_callback_p.bind(*operands, callback=call, result_avals=avals, vmap_method=vmap_method)
+    device = _device_param("pure_callback", sharding)
+    outs = pure_callback_p.bind(*operands, callback=call, result_avals=avals, vmap_method=vmap_method, **device)
     return tree.unflatten(out_tree, outs)
+
+
+def _device_param(verb: str, sharding: Any) -> dict[str, Any]:
+    """The parameter `sharding` of an operation: which device calls; none where the first one does."""
+    if sharding is None:
+        return {}
+    if not isinstance(sharding, Sharding) or len(sharding.device_set) != 1:
+        raise ValueError(f"{verb}: sharding names the one device that calls, or is None, and is {sharding!r}.")
+    return {"sharding": sharding}
 
 
 def _declared(verb: str, result_shape_dtypes: Any) -> tuple[tuple[ShapedArray, ...], Any]:
@@ -264,17 +342,19 @@ def _io_lower(
     callback: Any,
     ordered: bool,
     partitioned: bool = False,
+    sharding: Any = None,
     **_: Any,
 ) -> list[Value]:
     effect = _effect(ordered=ordered)
-    return _lower(b, operands, avals, callback=callback, effect=effect, partitioned=partitioned)
+    return _lower(b, operands, avals, callback=callback, effect=effect, partitioned=partitioned, sharding=sharding)
 
 
 io_callback_p = register(
     Primitive(
         "io_callback",
         abstract=_abstract,
-        params=("callback", "result_avals", "ordered"),
+        params=("callback", "result_avals", "sharding", "ordered"),
+        optional=("sharding",),
         reference=_reference,
         lower=_io_lower,
         jvp=Unsupported("IO" + _NO_DERIVATIVE, CallbackDerivativeError),
@@ -304,7 +384,8 @@ def io_callback(
       callback: a function of `xpr.Array`s to arrays.
       result_shape_dtypes: a pytree of `ShapeDtypeStruct`s or arrays: the structure and the types of the result.
       *args: pytrees of arrays that it is called with.
-      sharding: has no effect; callbacks run on the host.
+      sharding: the one device that calls, as a sharding, in a program that the compiler partitions over several; None
+        for the first of them. The function always runs on the host, in the process of that device.
       ordered: whether it is run in order with the other ordered callbacks of a program; programs always run in order.
         In `shard_map` and `pmap` the order is that of each device.
       **kwargs: likewise.
@@ -315,7 +396,8 @@ def io_callback(
     Raises:
       TypeError: the result does not have the declared types.
       UnsupportedRule: it is differentiated.
-      ValueError: it is ordered and mapped, or a 64-bit type is declared while 64-bit types are off.
+      ValueError: it is ordered and mapped, a 64-bit type is declared while 64-bit types are off, or `sharding` names no
+        device of the program.
 
     >>> import xpr, xpr.numpy as jnp
     >>> seen = []
@@ -330,7 +412,8 @@ def io_callback(
     """
     avals, out_tree = _declared("io_callback", result_shape_dtypes)
     call, operands = flatten_call("io_callback", callback, args, kwargs, out_tree, anything)
-    outs = io_callback_p.bind(*operands, callback=call, ordered=bool(ordered), result_avals=avals)
+    device = _device_param("io_callback", sharding)
+    outs = io_callback_p.bind(*operands, callback=call, ordered=bool(ordered), result_avals=avals, **device)
     return tree.unflatten(out_tree, outs)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from xpr.backend.sharding import Sharding
@@ -27,7 +28,8 @@ def visualize_sharding(
       shape: the shape of the array, of one or two axes.
       sharding: a sharding.
       use_color: whether parts have a background of their own where the output is a terminal.
-      scale: how many times as wide and high as its text a part is drawn.
+      scale: the scale of the diagram. With 1.0 an array of two axes is ten lines high, and wide by its proportions, as
+        far as the texts of its parts allow; one of one axis is drawn in a row.
       min_width: characters that a part takes at least, with its borders.
       max_width: characters that it takes at most.
       color_map: gives for a number from 0 to 1 a color, red, green and blue from 0 to 1, as those of matplotlib do;
@@ -42,23 +44,31 @@ def visualize_sharding(
     >>> import xpr
     >>> from xpr.sharding import SingleDeviceSharding
     >>> xpr.debug.visualize_sharding((4,), SingleDeviceSharding(xpr.devices("cpu")[0]))
-    +-------+
-    | CPU 0 |
-    +-------+
+    ┌───────┐
+    │ CPU 0 │
+    └───────┘
     """
     shape = tuple(shape)
     _check_ndim(shape)
-    cells: dict[tuple[int, int], list[int]] = {}
+    cells: dict[tuple[range, range], list[int]] = {}
     for device, index in zip(sharding.devices, sharding.indices(shape)):
-        starts = [part.indices(n)[0] for part, n in zip(index, shape)]
-        row, column = (0, starts[0]) if len(shape) == 1 else (starts[0], starts[1])
-        cells.setdefault((row, column), []).append(device.id)
+        parts = [range(*part.indices(n)) for part, n in zip(index, shape)]
+        cells.setdefault((parts[0] if len(parts) == 2 else range(1), parts[-1]), []).append(device.id)
     kind = sharding.devices[0].platform.upper()
-    rows, columns = (sorted({cell[i] for cell in cells}) for i in (0, 1))
+    rows, columns = (sorted({cell[i] for cell in cells}, key=attrgetter("start")) for i in (0, 1))
     texts = [[f"{kind} {','.join(map(str, sorted(cells[row, column])))}" for column in columns] for row in rows]
-    wide = min(max(int(scale * max(len(text) + 2 for row in texts for text in row)), min_width - 2), max_width - 2)
+    all_lines = int(10 * scale)
+    all_columns = int(all_lines * (shape[1] if len(shape) == 2 else 1) / max(shape[0], 1)) * _HEIGHT_BY_WIDTH
+    widths = [
+        max(min(max(int(all_columns * len(column) / max(shape[-1], 1)), min_width), max_width) - 2, *map(len, below))
+        for column, below in zip(columns, zip(*texts))
+    ]
+    heights = [max(int(all_lines * len(row) / max(shape[0], 1)) - 1, 1) if len(shape) == 2 else 1 for row in rows]
     colored = use_color and sys.stdout.isatty()
-    print(_table(texts, wide, max(int(scale), 1), (color_map or _gray) if colored else None))
+    print(_table(texts, widths, heights, (color_map or _gray) if colored else None))
+
+
+_HEIGHT_BY_WIDTH = 2.5  # of a character
 
 
 def _gray(fraction: float) -> tuple[float, float, float]:
@@ -70,18 +80,22 @@ def _check_ndim(shape: tuple[int, ...]) -> None:
         raise ValueError(f"visualize_sharding: arrays of one or two axes can be shown, not of shape {shape}.")
 
 
-def _table(texts: list[list[str]], wide: int, high: int, color_map: Callable[[float], Sequence[float]] | None) -> str:
-    """Parts that are `wide` characters and `high` lines inside, with their texts in the middle."""
-    rule = "+" + "+".join(["-" * wide] * len(texts[0])) + "+"
-    lines, number, last = [rule], 0, len(texts) * len(texts[0]) - 1
-    for row in texts:
+def _table(
+    texts: list[list[str]], widths: list[int], heights: list[int], color_map: Callable[[float], Sequence[float]] | None
+) -> str:
+    """Parts of these widths and heights inside their borders, with their texts in the middle."""
+    top, between, bottom = (
+        f"{left}{middle.join('─' * wide for wide in widths)}{right}" for left, middle, right in ("┌┬┐", "├┼┤", "└┴┘")
+    )
+    lines, number, last = [top], 0, len(texts) * len(texts[0]) - 1
+    for row, high in zip(texts, heights):
         paint = [_background(color_map(i / max(last, 1))) if color_map else ("", "") for i in range(number, last + 1)]
         number += len(row)
         for line in range(high):
-            shown = [f"{text if line == high // 2 else '':^{wide}}" for text in row]
-            lines.append(f"|{'|'.join(before + text + after for text, (before, after) in zip(shown, paint))}|")
-        lines.append(rule)
-    return "\n".join(lines)
+            shown = [f"{text if line == (high - 1) // 2 else '':^{wide}}" for text, wide in zip(row, widths)]
+            lines.append(f"│{'│'.join(before + text + after for text, (before, after) in zip(shown, paint))}│")
+        lines.append(between)
+    return "\n".join([*lines[:-1], bottom])
 
 
 def _background(color: Sequence[float]) -> tuple[str, str]:
@@ -106,10 +120,10 @@ def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
       ValueError: it has another number of axes.
 
     >>> import xpr, xpr.numpy as jnp
-    >>> xpr.debug.visualize_array_sharding(jnp.ones((2, 2)))
-    +-------+
-    | CPU 0 |
-    +-------+
+    >>> xpr.debug.visualize_array_sharding(jnp.ones(4))
+    ┌───────┐
+    │ CPU 0 │
+    └───────┘
     """
     shape = aval_of(arr).shape
     _check_ndim(shape)

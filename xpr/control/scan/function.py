@@ -7,7 +7,7 @@ from typing import Any
 
 from xpr import dtypes, tree
 from xpr.config import settings
-from xpr.control.groups import split_list
+from xpr.control.groups import mask, merge, partition, split_list
 from xpr.control.refs import check_aliases, refuse_refs
 from xpr.control.scan.bounded import scan_until_p
 from xpr.control.scan.scan import bind_scan
@@ -24,7 +24,7 @@ from xpr.control.tracing import (
 )
 from xpr.core.avals import ShapedArray, aval_of, same_type
 from xpr.core.interpreter import Tracer
-from xpr.core.jaxpr import constvars_to_invars
+from xpr.core.jaxpr import Jaxpr, Var, constvars_to_invars
 from xpr.core.ref_views import refuse_split_views
 from xpr.core.refs import Ref
 from xpr.core.source import describe_function
@@ -109,9 +109,33 @@ def scan(
         carry, ys = split_list(outs, len(carry))
         return tree.unflatten(in_tree, carry), tree.unflatten(y_tree, ys)
     like = {"length": n, "reverse": bool(reverse), "unroll": max(num_steps, 1)}
-    outs = bind_scan(constvars_to_invars(body.closed), body.consts, carry, rows, like)
+    outs = _without_copies(constvars_to_invars(body.closed), body.consts, carry, rows, like)
     carry, ys = split_list(outs, len(carry))
     return tree.unflatten(in_tree, carry), tree.unflatten(y_tree, ys)
+
+
+def _without_copies(
+    jaxpr: Jaxpr, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any], like: dict[str, Any]
+) -> list[Any]:
+    """The loop without what its body only passes on: a carry that stays what it is is a constant of the loop, and ys
+    that are the rows of one of the xs are that.
+    """
+    const_vars, carry_vars, row_vars = split_list(jaxpr.invars, len(consts), len(carry))
+    next_carry, ys = split_list(jaxpr.outvars, len(carry))
+    stays = [v is after for v, after in zip(carry_vars, next_carry)]
+    rows_of: dict[Any, Any] = dict(zip(row_vars, xs))
+    is_row = [type(y) is Var and y in rows_of for y in ys]
+    if not any(stays) and not any(is_row):
+        return bind_scan(jaxpr, consts, carry, xs, like)
+    if "without copies" not in jaxpr.memo:
+        fixed, changing = partition(carry_vars, stays)
+        invars, outvars = [*const_vars, *fixed, *changing, *row_vars], partition(jaxpr.outvars, [*stays, *is_row])[1]
+        jaxpr.memo["without copies"] = jaxpr.replace(invars=invars, outvars=outvars)
+    constants, changing = partition(carry, stays)
+    outs = bind_scan(jaxpr.memo["without copies"], [*consts, *constants], changing, xs, like)
+    last, computed = split_list(outs, len(changing))
+    copied = [as_array(rows_of[y]) for y in mask(ys, is_row)]
+    return [*merge(map(as_array, constants), last, stays), *merge(copied, computed, is_row)]
 
 
 def _watched(f: Watched, init: Any, xs: Any, n: int, reverse: bool, unroll: Any, until: Any) -> tuple[Any, Any]:

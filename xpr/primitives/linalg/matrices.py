@@ -11,7 +11,7 @@ from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive
 from xpr.dimensions.expressions import is_symbolic_dim
-from xpr.errors import ArgumentError
+from xpr.errors import ArgumentError, UnsupportedDtype
 from xpr.primitives.dot import dot_general_p
 from xpr.primitives.elementwise import add, conj, eq, ge, mul, scalar
 from xpr.primitives.gather.gather_scatter import gather_p
@@ -26,9 +26,9 @@ LAPACK_DTYPES = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dty
 def check_matrices(name: str, aval: ShapedArray, square: bool = False) -> None:
     """Raises TypeError or ValueError if an operand is not a stack of (square) matrices of a dtype that LAPACK has."""
     if aval.dtype not in LAPACK_DTYPES:
-        raise TypeError(
-            f"{name}: computes in floats or complex numbers of 32 or 64 bits a part, and got {aval.str_short()}. "
-            "Convert it first."
+        raise UnsupportedDtype(
+            f"{name}: Unsupported dtype {aval.dtype.name}. It computes in floats or complex numbers of 32 or 64 bits a "
+            f"part, and got {aval.str_short()}. Convert it first."
         )
     if aval.ndim < 2:
         raise ArgumentError(f"{name}: takes matrices, or stacks of them, and got {aval.str_short()}.")

@@ -13,8 +13,10 @@ from xpr.errors import ArgumentError
 from xpr.numpy.promotion import convert, promote_inexact, promote_shapes
 
 
-def reals(name: str, *xs: Any) -> tuple[Any, ...]:
+def reals(name: str, *xs: Any, argument: str = "x") -> tuple[Any, ...]:
     """The arguments in the real dtype to which they promote and the shape to which they broadcast.
+
+    `argument` is the name of that of a function of one.
 
     Raises:
       ArgumentError: one is complex.
@@ -23,13 +25,14 @@ def reals(name: str, *xs: Any) -> tuple[Any, ...]:
     operands = promote_shapes(*promote_inexact(*xs))
     if dtype_of(operands[0]) in dtypes.COMPLEX:
         types = ", ".join(aval_of(x).str_short() for x in xs)
-        raise ArgumentError(f"{name}: takes real numbers, and was given {types}.")
+        which = f"Argument `{argument}`" if len(xs) == 1 else "Each argument"
+        raise ArgumentError(f"{which} to {name} must be real-valued: {types} was given. Take .real or abs of it.")
     return tuple(operands)
 
 
-def strong_reals(name: str, *xs: Any) -> tuple[Any, ...]:
+def strong_reals(name: str, *xs: Any, argument: str = "x") -> tuple[Any, ...]:
     """`reals`, none of them weakly typed."""
-    return tuple([convert(x, dtype_of(x)) for x in reals(name, *xs)])
+    return tuple([convert(x, dtype_of(x)) for x in reals(name, *xs, argument=argument)])
 
 
 def wide_reals(name: str, *xs: Any) -> tuple[Any, ...]:

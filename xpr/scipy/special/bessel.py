@@ -40,7 +40,7 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
     v = operator.index(v)
     if v < 0:
         raise ValueError(f"bessel_jn: the highest order is 0 or more, and v is {v}.")
-    (z,) = strong_reals("bessel_jn", z)
+    (z,) = strong_reals("bessel_jn", z, argument="z")
     return _orders(v, int(n_iter), jnp.asarray(z))
 
 

@@ -135,7 +135,7 @@ def ndtri(p: Any) -> Any:
     >>> round(float(special.ndtri(0.975)), 4)
     1.96
     """
-    (p,) = reals("ndtri", p)
+    (p,) = reals("ndtri", p, argument="p")
     if dtype_of(p) not in (dtypes.float32, dtypes.float64):
         raise TypeError(f"ndtri: takes f32 or f64, and was given {aval_of(p).str_short()}. Convert it.")
     return _ndtri(p)

@@ -72,7 +72,7 @@ def factorial(n: Any, exact: bool = False) -> Any:
     """
     if exact:
         raise NotImplementedError("factorial: integers of any length are no arrays. Use math.factorial.")
-    (n,) = reals("factorial", n)
+    (n,) = reals("factorial", n, argument="n")
     return jnp.where(jnp.less(n, 0), 0.0, jnp.exp(s.lgamma(jnp.add(n, 1))))
 
 
@@ -229,7 +229,7 @@ def multigammaln(a: Any, d: int) -> Any:
     """
     if not isinstance(d, (int, np.integer)):
         raise TypeError(f"multigammaln: the number of dimensions must be an integer, and is {d!r}.")
-    (a,) = strong_reals("multigammaln", a)
+    (a,) = strong_reals("multigammaln", a, argument="a")
     terms = [s.lgamma(jnp.subtract(a, i / 2)) for i in range(d)]
     return sum(terms, jnp.full_like(a, d * (d - 1) / 4 * math.log(math.pi)))
 
