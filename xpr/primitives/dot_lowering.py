@@ -3,10 +3,11 @@
 On CPU two kinds are lowered to other operations: products of small matrices to sums of elementwise products, and
 products with several contracted axes to products with one.
 
-The result of a matrix product gets a fusion barrier on CPU if the right operand may be a broadcast scalar, as in
-`(x @ full((64, 64), c)).sum(-1)`. Without it XLA:CPU (jaxlib 0.10.2) fuses such a product with a large sum of its
-result into one call of a library, which reads out of bounds. Other products have none, see `Builder.varied`: a small
-network takes 0.7 times as long without barriers, and its gradient 0.8 times.
+The right operand of a matrix product gets a fusion barrier on CPU if it may be one number that is broadcast. XLA:CPU
+(jaxlib 0.10.2) hands products to a library, together with what computes their operands, and there the product with such
+an operand reads out of bounds, as in `x @ broadcast_to(y.sum(), (64, 64))` and `(x @ full((64, 64), c)).sum(-1)`. So
+does a convolution. What is computed from arguments is surely no such operand (`Builder.varied`), so most products have
+no barrier: the gradient of a small network takes 0.8 times as long as with one each.
 """
 
 from __future__ import annotations
