@@ -483,7 +483,7 @@ class Builder:
         attributes = "" if inline else NOT_INLINED
         operands = [*self.dimensions.values(), *operands]
         values = self.ops("func.call", operands, results, f"callee = @{function}", attributes=attributes)
-        is_varied = self.module.varied_results[function]
+        is_varied = self.module.varied_results.get(function, [False] * len(results))  # it may be written by MLIR
         self.varied.update(v for v, each in zip(values, is_varied) if each or not inline)
         return values
 
