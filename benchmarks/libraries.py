@@ -1,19 +1,15 @@
 """Programs of libraries that are written for JAX: first calls and later ones, on xpr and on JAX in two processes.
 
-Each side is a process of its own, which is started with the first case: one imports `xpr.as_jax` before the libraries.
-Both take a sample whenever they are asked to, so that they run in turns. A library that isn't installed has no cases;
-what it needs is in `tests/libraries/requirements.txt`.
+One imports `xpr.as_jax` before the libraries. A library that isn't installed has no cases; what it needs is in
+`tests/libraries/requirements.txt`.
 """
 
-import atexit
 import functools
 import importlib.util
-import subprocess
-import sys
 from collections.abc import Callable
-from typing import IO
 
-from benchmarks.case import Call, Case, Library, Sample, cold, warm
+from benchmarks.apart import apart
+from benchmarks.case import Call, Case, Library
 
 
 def optax(jax: Library) -> Call:
@@ -202,56 +198,13 @@ PROGRAMS: dict[str, list[Callable[[Library], Call]]] = {
     "haiku": [haiku],
     "jaxopt": [jaxopt],
 }
-BY_NAME = {program.__name__: program for programs in PROGRAMS.values() for program in programs}
-SIDES = {"jax": "", "xpr": "import xpr.as_jax; "}
-KINDS = {"first call": 2.0, "later calls": 1.0}  # how many times as fast as JAX they should be
-
-
-@functools.cache
-def side(library: str) -> subprocess.Popen:
-    """The process that takes the samples of one library, which ends with this one."""
-    code = f"{SIDES[library]}import sys; from benchmarks.libraries import serve; serve(sys.stdin)"
-    child = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-c", code],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        bufsize=1,
-    )
-    atexit.register(child.communicate)  # nobody can ask any more
-    return child
-
-
-def in_process(name: str, kind: str) -> Callable[[Library], Sample]:
-    def sampler(library: Library) -> Sample:
-        def sample() -> float:
-            child = side(library.__name__)
-            print(name, kind, file=child.stdin)
-            return float(child.stdout.readline())
-
-        return sample
-
-    return sampler
-
-
-def serve(questions: IO[str]) -> None:
-    """Answers each line, the names of a program and of what is timed, with the seconds of one sample."""
-    import jax
-
-    jax.config.update("jax_compilation_cache_dir", None)
-
-    @functools.cache
-    def sample_of(name: str, kind: str) -> Sample:
-        return (cold if kind == "first call" else warm)(BY_NAME[name])(jax)
-
-    for line in questions:
-        print(sample_of(*line.strip().split(" ", 1))(), flush=True)
-
+IMPORTS = {"jax": "import jax as library", "xpr": "import xpr.as_jax, jax as library"}
+TARGETS = {"first call": 2.0, "later calls": 1.0}  # how many times as fast as JAX they should be
 
 CASES = [
-    Case(f"{name}, {kind}".replace("_", " "), in_process(name, kind), target)
+    Case(f"{program.__name__}, {kind}".replace("_", " "), apart(program, kind, IMPORTS), target)
     for library, programs in PROGRAMS.items()
     if importlib.util.find_spec(library)
-    for name in [program.__name__ for program in programs]
-    for kind, target in KINDS.items()
+    for program in programs
+    for kind, target in TARGETS.items()
 ]
