@@ -139,6 +139,9 @@ def eager(x, y=1.0, n=0, scale=2, mode="a", dtype=None):
 @compiled
 def drawn(x, y, *, shape, dtype, mode):
     return jnp.broadcast_to(jnp.sin(x) + y, shape).astype(dtype) + len(mode)
+made = xpr.jit(lambda x: {
+    "z": x, "a": [x + 1, (x, None)], "s": State(x, {"q": x * 3, "b": x * 4}), "l": Layer(x * 5, {"x": x}, "n"), "t": (),
+    "b": Box(x + 7, [x])})
 halves, whole = jnp.asarray([0.5, 1.5]), jnp.arange(2)
 calls = [
     lambda i: double(x), lambda i: double(n + i), lambda i: double(3.0 + i), lambda i: double(i), lambda i: double(put),
@@ -152,7 +155,8 @@ calls = [
     lambda i: double(np.full(2, 1j * i)), lambda i: layer(Layer(x, [n + i, None]), 1.0), lambda i: boxed(Box(x, i, c)),
     lambda i: layer(Layer(x, Layer(n, put, "b"), "c"), i), lambda i: ordered(collections.OrderedDict(b=x, a=n + i)),
     lambda i: power(x, i % 2), lambda i: power(n + i, n=2.0, shift=1), lambda i: power(x, -1, shift=0.5),
-    lambda i: eager(halves), lambda i: eager(halves, 1.5 * i), lambda i: eager(halves, i), lambda i: eager(whole, i),
+    lambda i: made(x * i)["z"], lambda i: list(made(whole)), lambda i: xpr.tree.leaves_with_path(made(halves + i)),
+    lambda i: xpr.tree.structure(made(whole)), lambda i: eager(halves), lambda i: eager(halves, 1.5 * i), lambda i: eager(halves, i), lambda i: eager(whole, i),
     lambda i: eager(halves, n=i % 2), lambda i: eager(halves, 1.0, i % 2), lambda i: eager(halves, scale=0.5 * i),
     lambda i: eager(halves, i % 2 == 0), lambda i: eager(whole, scale=i % 2 == 0), lambda i: eager(halves, mode="bb"),
     lambda i: eager(halves, y=whole, scale=i), lambda i: eager(halves, scale=i, y=whole), lambda i: eager(put[:2], i),

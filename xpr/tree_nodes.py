@@ -134,6 +134,7 @@ def _bare(key: Any) -> Any:
 
 class _Registration(NamedTuple):
     flatten: Callable[[Any], Any]  # the first, for _known_calls.c
+    unflatten: Unflatten
     names_keys: bool  # its flatten function hands its keys to optree, so that they are known from a structure alone
     flatten_with_keys: FlattenWithKeys | None  # where they are not: keys are made only when a path is asked for
 
@@ -141,7 +142,7 @@ class _Registration(NamedTuple):
 registered: dict[type, _Registration] = {}
 
 
-def _register(nodetype: type, unflatten: Unflatten, entry: _Registration) -> None:
+def _register(nodetype: type, entry: _Registration) -> None:
     if not isinstance(nodetype, type):
         raise TypeError(f"only a class can be registered as a pytree node, got {nodetype!r}")
     if nodetype in registered:
@@ -149,7 +150,7 @@ def _register(nodetype: type, unflatten: Unflatten, entry: _Registration) -> Non
     try:
         with warnings.catch_warnings():  # optree warns where a namedtuple class gets rules of its own
             warnings.simplefilter("ignore", UserWarning)
-            optree.register_pytree_node(nodetype, entry.flatten, unflatten, namespace=NAMESPACE)
+            optree.register_pytree_node(nodetype, entry.flatten, entry.unflatten, namespace=NAMESPACE)
     except ValueError:
         raise ValueError(f"{nodetype} is a pytree node of its own accord and can't be registered") from None
     registered[nodetype] = entry
@@ -185,7 +186,7 @@ def register_pytree_node(
     >>> tree.leaves(Pair(1, [2, 3]))
     [1, 2, 3]
     """
-    _register(nodetype, unflatten_func, _Registration(flatten_func, False, flatten_with_keys_func))
+    _register(nodetype, _Registration(flatten_func, unflatten_func, False, flatten_with_keys_func))
 
 
 def register_pytree_with_keys(
@@ -226,7 +227,7 @@ def register_pytree_with_keys(
         pairs = list(pairs)
         return [child for _, child in pairs], data, tuple(key for key, _ in pairs)
 
-    _register(nodetype, unflatten_func, _Registration(flatten, True, None))
+    _register(nodetype, _Registration(flatten, unflatten_func, True, None))
 
 
 def register_pytree_node_class(cls: Class) -> Class:
@@ -351,7 +352,7 @@ def register_dataclass(
     def flatten(node: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[GetAttrKey, ...]]:
         return children_of(node), values_of(node), keys
 
-    _register(nodetype, _called_by_name(nodetype, data, meta), _Registration(flatten, True, None))
+    _register(nodetype, _Registration(flatten, _called_by_name(nodetype, data, meta), True, None))
     return nodetype
 
 

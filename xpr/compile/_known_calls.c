@@ -6,7 +6,9 @@
 #include <structmember.h>
 
 /* The fields of a `KnownProgram`. */
-enum { RUN, HANDLERS, IN_BACKGROUND, CONSTANTS, UNUSED, AVALS, DEVICES, UNFLATTEN, DONATED };
+enum { RUN, HANDLERS, IN_BACKGROUND, CONSTANTS, UNUSED, AVALS, DEVICES, UNFLATTEN, DONATED, PLAN };
+/* The kinds of nodes in its plan, see `plan_of` there. */
+enum { TUPLE, LIST, DICT, NAMEDTUPLE, REGISTERED };
 
 static PyTypeObject *array, *known_calls;                           /* the classes of arrays and of `KnownCalls`, */
 static Py_ssize_t aval_at, host_at, buffer_at, device_at;           /* and where their instances have their slots */
@@ -186,17 +188,62 @@ static PyObject *as_array(PyObject *program, Py_ssize_t i, PyObject *buffer) {
     return x;
 }
 
+static PyObject *build(PyObject *plan, PyObject *program, PyObject *outs, Py_ssize_t *next);
+
+/* The children of a node, a tuple or, for one of kind LIST, a list. */
+static PyObject *build_children(PyObject *plan, int kind, PyObject *program, PyObject *outs, Py_ssize_t *next) {
+    PyObject *plans = PyTuple_GET_ITEM(plan, 1);
+    Py_ssize_t n = PyTuple_GET_SIZE(plans);
+    PyObject *children = kind == LIST ? PyList_New(n) : PyTuple_New(n);
+    for (Py_ssize_t i = 0; children && i < n; i++) {
+        PyObject *child = build(PyTuple_GET_ITEM(plans, i), program, outs, next);
+        if (!child) Py_CLEAR(children);
+        else if (kind == LIST) PyList_SET_ITEM(children, i, child);
+        else PyTuple_SET_ITEM(children, i, child);
+    }
+    return children;
+}
+
+/* A dict with its keys in their order, each beside the position of its value among the children. */
+static PyObject *dict_of(PyObject *order, PyObject *children) {
+    PyObject *dict = PyDict_New();
+    for (Py_ssize_t i = 0; dict && i < PyTuple_GET_SIZE(order); i++) {
+        PyObject *pair = PyTuple_GET_ITEM(order, i);
+        PyObject *value = PyTuple_GET_ITEM(children, PyLong_AsSsize_t(PyTuple_GET_ITEM(pair, 1)));
+        if (PyDict_SetItem(dict, PyTuple_GET_ITEM(pair, 0), value) < 0) Py_CLEAR(dict);
+    }
+    return dict;
+}
+
+/* The tree of results by its plan, from the buffers of the leaves that come next. */
+static PyObject *build(PyObject *plan, PyObject *program, PyObject *outs, Py_ssize_t *next) {
+    if (plan == Py_Ellipsis) {
+        Py_ssize_t i = (*next)++;
+        return as_array(program, i, PyList_GET_ITEM(outs, i));
+    }
+    if (plan == Py_None) return Py_NewRef(Py_None);
+    int kind = (int)PyLong_AsLong(PyTuple_GET_ITEM(plan, 0));
+    PyObject *children = build_children(plan, kind, program, outs, next), *node = NULL;
+    if (!children || kind == TUPLE || kind == LIST) return children;
+    if (kind == DICT) node = dict_of(PyTuple_GET_ITEM(plan, 2), children);
+    else if (kind == NAMEDTUPLE) node = PyObject_Call(PyTuple_GET_ITEM(plan, 2), children, NULL);
+    else node = PyObject_CallFunctionObjArgs(PyTuple_GET_ITEM(plan, 2), PyTuple_GET_ITEM(plan, 3), children, NULL);
+    Py_DECREF(children);
+    return node;
+}
+
 static PyObject *as_results(PyObject *program, PyObject *outs) {
-    PyObject *unflatten = PyTuple_GET_ITEM(program, UNFLATTEN);
-    if (unflatten == Py_None) return as_array(program, 0, PyList_GET_ITEM(outs, 0));
-    Py_ssize_t n = PyList_GET_SIZE(outs);
+    PyObject *plan = PyTuple_GET_ITEM(program, PLAN);
+    Py_ssize_t n = PyList_GET_SIZE(outs), next = 0;
+    if (plan != Py_None || PyTuple_GET_ITEM(program, UNFLATTEN) == Py_None)
+        return build(plan == Py_None ? Py_Ellipsis : plan, program, outs, &next);
     PyObject *arrays = PyList_New(n), *results = NULL;
     for (Py_ssize_t i = 0; arrays && i < n; i++) {
         PyObject *x = as_array(program, i, PyList_GET_ITEM(outs, i));
         if (x) PyList_SET_ITEM(arrays, i, x);
         else Py_CLEAR(arrays);
     }
-    if (arrays) results = PyObject_CallOneArg(unflatten, arrays);
+    if (arrays) results = PyObject_CallOneArg(PyTuple_GET_ITEM(program, UNFLATTEN), arrays);
     Py_XDECREF(arrays);
     return results;
 }

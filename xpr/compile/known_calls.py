@@ -55,6 +55,7 @@ class KnownProgram(NamedTuple):
       devices: the device or the sharding of each result; None where all are on the default device.
       unflatten: makes the results from their leaves; None where they are a single array.
       donated: which of the leaves are donated, so that arrays among them lose their values.
+      plan: what `unflatten` makes, as `plan_of` says it, for C; None where that can't, or there is a single array.
     """
 
     run: Callable[..., Any]
@@ -66,6 +67,7 @@ class KnownProgram(NamedTuple):
     devices: tuple[Any, ...] | None
     unflatten: Callable[[list[Array]], Any] | None
     donated: tuple[int, ...]
+    plan: Any
 
 
 class KnownCalls:
@@ -135,10 +137,13 @@ class KnownCalls:
         # A result tells when the program has ended.
         if handlers and not in_background and not donated and are_writable(plain, devices.default_device()):
             unused = []
-        unflatten = None if out_tree == _LEAF else out_tree.spec.unflatten
+        unflatten = plan = None
+        if out_tree != _LEAF:
+            unflatten = out_tree.spec.unflatten
+            plan = plan_of(out_tree.spec) if in_c else None
         known = KnownProgram(
             run, handlers, in_background, constants, unused, program.out_avals, _result_devices(program), unflatten,
-            tuple(donated),
+            tuple(donated), plan,
         )  # fmt: skip
         self.store(call, types, known)
 
@@ -159,6 +164,40 @@ class KnownCalls:
             except Exception:  # of static data in a node that have no hash: optree does without
                 pass
         self.in_nodes[settings.trace_key, call.in_tree.spec, *key] = known
+
+
+_TUPLE, _LIST, _DICT, _NAMEDTUPLE, _REGISTERED = range(5)  # the kinds of nodes in _known_calls.c
+
+
+def plan_of(structure: Any) -> Any:
+    """How a tree is made from its leaves: `...` for a leaf, None, or a tuple of a node's kind and its children's plans.
+
+    What follows is for a dict its keys in order, each with the position of its child; for a namedtuple the class; for
+    a node of a registered class the function that makes it, and its static data. None where a node is of another kind.
+    """
+    try:
+        return _plan_of(structure)
+    except NotImplementedError:
+        return None
+
+
+def _plan_of(structure: Any) -> Any:
+    if structure.is_leaf():
+        return ...
+    kind, children = structure.type, tuple(map(_plan_of, structure.children()))
+    if kind is type(None):
+        return None
+    node, positions = structure.one_level(), range(len(children))
+    if kind in registered:
+        data = node.walk(positions, lambda _, data, __: data, None)
+        return _REGISTERED, children, registered[kind].unflatten, data
+    if kind is dict:
+        return _DICT, children, tuple(node.unflatten(positions).items())
+    if kind is tuple or kind is list:
+        return (_TUPLE if kind is tuple else _LIST), children
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return _NAMEDTUPLE, children, kind
+    raise NotImplementedError
 
 
 def _are_in_place(program: Program, leaves: Sequence[Any], n_constants: int) -> bool:
@@ -208,7 +247,7 @@ def _call_in(table: dict[tuple[Any, ...], KnownProgram], first: tuple[Any, ...],
         return NotImplemented
     if program is None:
         return NotImplemented
-    run, handlers, in_background, constants, unused, avals, result_devices, unflatten_results, donated = program
+    run, handlers, in_background, constants, unused, avals, result_devices, unflatten_results, donated, _ = program
     written: list[Writable] | None = None
     if plain_at:
         if result_devices is not None:
