@@ -133,7 +133,8 @@ def _bare(key: Any) -> Any:
 
 
 class _Registration(NamedTuple):
-    flatten: Callable[[Any], Any]  # the first, for _known_calls.c
+    flatten: Callable[[Any], Any]  # the first two are known to compile/_known_calls.c
+    fields: tuple[Sequence[str], Sequence[str]] | None  # the names of children and static data of a dataclass
     unflatten: Unflatten
     names_keys: bool  # its flatten function hands its keys to optree, so that they are known from a structure alone
     flatten_with_keys: FlattenWithKeys | None  # where they are not: keys are made only when a path is asked for
@@ -186,7 +187,7 @@ def register_pytree_node(
     >>> tree.leaves(Pair(1, [2, 3]))
     [1, 2, 3]
     """
-    _register(nodetype, _Registration(flatten_func, unflatten_func, False, flatten_with_keys_func))
+    _register(nodetype, _Registration(flatten_func, None, unflatten_func, False, flatten_with_keys_func))
 
 
 def register_pytree_with_keys(
@@ -227,7 +228,7 @@ def register_pytree_with_keys(
         pairs = list(pairs)
         return [child for _, child in pairs], data, tuple(key for key, _ in pairs)
 
-    _register(nodetype, _Registration(flatten, unflatten_func, True, None))
+    _register(nodetype, _Registration(flatten, None, unflatten_func, True, None))
 
 
 def register_pytree_node_class(cls: Class) -> Class:
@@ -352,7 +353,7 @@ def register_dataclass(
     def flatten(node: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], tuple[GetAttrKey, ...]]:
         return children_of(node), values_of(node), keys
 
-    _register(nodetype, _Registration(flatten, _called_by_name(nodetype, data, meta), True, None))
+    _register(nodetype, _Registration(flatten, (data, meta), _called_by_name(nodetype, data, meta), True, None))
     return nodetype
 
 

@@ -8,7 +8,7 @@
 /* The fields of a `KnownProgram`. */
 enum { RUN, HANDLERS, IN_BACKGROUND, CONSTANTS, UNUSED, AVALS, DEVICES, UNFLATTEN, DONATED, PLAN };
 /* The kinds of nodes in its plan, see `plan_of` there. */
-enum { TUPLE, LIST, DICT, NAMEDTUPLE, REGISTERED };
+enum { TUPLE, LIST, DICT, NAMEDTUPLE, REGISTERED, DATACLASS };
 
 static PyTypeObject *array, *known_calls;                           /* the classes of arrays and of `KnownCalls`, */
 static Py_ssize_t aval_at, host_at, buffer_at, device_at;           /* and where their instances have their slots */
@@ -43,9 +43,33 @@ static int flatten_kept(PyObject *x, PyObject *leaves, PyObject *structure) {
     return status;
 }
 
-/* Flattens a node by the function of its class, which gives a tuple of children, static data, and perhaps keys. */
-static int flatten_node(PyObject *function, PyObject *x, PyObject *leaves, PyObject *structure) {
-    PyObject *parts = PyObject_CallOneArg(function, x), *children = NULL;
+/* The attributes of an object with these names. */
+static PyObject *attributes(PyObject *x, PyObject *names) {
+    Py_ssize_t n = PyTuple_GET_SIZE(names);
+    PyObject *values = PyTuple_New(n);
+    for (Py_ssize_t i = 0; values && i < n; i++) {
+        PyObject *value = PyObject_GetAttr(x, PyTuple_GET_ITEM(names, i));
+        if (value) PyTuple_SET_ITEM(values, i, value);
+        else Py_CLEAR(values);
+    }
+    return values;
+}
+
+/* A node's children and static data, in a tuple: of a dataclass its fields, otherwise what the function of its class
+   gives, and perhaps keys. */
+static PyObject *parts_of_node(PyObject *registration, PyObject *x) {
+    PyObject *fields = PyTuple_GET_ITEM(registration, 1);
+    if (fields == Py_None) return PyObject_CallOneArg(PyTuple_GET_ITEM(registration, 0), x);
+    PyObject *children = attributes(x, PyTuple_GET_ITEM(fields, 0)), *parts = NULL;
+    PyObject *data = children ? attributes(x, PyTuple_GET_ITEM(fields, 1)) : NULL;
+    if (data) parts = PyTuple_Pack(2, children, data);
+    Py_XDECREF(children);
+    Py_XDECREF(data);
+    return parts;
+}
+
+static int flatten_node(PyObject *registration, PyObject *x, PyObject *leaves, PyObject *structure) {
+    PyObject *parts = parts_of_node(registration, x), *children = NULL;
     if (!parts) return -1;
     if (PyTuple_Check(parts) && PyTuple_GET_SIZE(parts) >= 2)
         children = PySequence_Fast(PyTuple_GET_ITEM(parts, 0), "children are no sequence");
@@ -69,7 +93,7 @@ static int flatten(PyObject *x, PyObject *leaves, PyObject *structure) {
         return PyList_Append(leaves, x) < 0 ? -1 : PyList_Append(structure, Py_Ellipsis);
     if (Py_EnterRecursiveCall(" in a tree")) return -1;
     int failed;
-    if (registration) failed = flatten_node(PyTuple_GET_ITEM(registration, 0), x, leaves, structure) < 0;
+    if (registration) failed = flatten_node(registration, x, leaves, structure) < 0;
     else if (PyDict_CheckExact(x)) {
         PyObject *keys = PyDict_Keys(x);
         failed = !keys || PyList_Sort(keys) < 0 || describe(structure, x, PyList_GET_SIZE(keys)) < 0;
@@ -215,6 +239,16 @@ static PyObject *dict_of(PyObject *order, PyObject *children) {
     return dict;
 }
 
+/* A dataclass, called with children and static data by the names of its fields. */
+static PyObject *dataclass_of(PyObject *plan, PyObject *children) {
+    PyObject *values = PySequence_Concat(children, PyTuple_GET_ITEM(plan, 4)), *node = NULL;
+    if (values)
+        node = PyObject_Vectorcall(
+            PyTuple_GET_ITEM(plan, 2), &PyTuple_GET_ITEM(values, 0), 0, PyTuple_GET_ITEM(plan, 3));
+    Py_XDECREF(values);
+    return node;
+}
+
 /* The tree of results by its plan, from the buffers of the leaves that come next. */
 static PyObject *build(PyObject *plan, PyObject *program, PyObject *outs, Py_ssize_t *next) {
     if (plan == Py_Ellipsis) {
@@ -226,6 +260,7 @@ static PyObject *build(PyObject *plan, PyObject *program, PyObject *outs, Py_ssi
     PyObject *children = build_children(plan, kind, program, outs, next), *node = NULL;
     if (!children || kind == TUPLE || kind == LIST) return children;
     if (kind == DICT) node = dict_of(PyTuple_GET_ITEM(plan, 2), children);
+    else if (kind == DATACLASS) node = dataclass_of(plan, children);
     else if (kind == NAMEDTUPLE) node = PyObject_Call(PyTuple_GET_ITEM(plan, 2), children, NULL);
     else node = PyObject_CallFunctionObjArgs(PyTuple_GET_ITEM(plan, 2), PyTuple_GET_ITEM(plan, 3), children, NULL);
     Py_DECREF(children);

@@ -166,14 +166,15 @@ class KnownCalls:
         self.in_nodes[settings.trace_key, call.in_tree.spec, *key] = known
 
 
-_TUPLE, _LIST, _DICT, _NAMEDTUPLE, _REGISTERED = range(5)  # the kinds of nodes in _known_calls.c
+_TUPLE, _LIST, _DICT, _NAMEDTUPLE, _REGISTERED, _DATACLASS = range(6)  # the kinds of nodes in _known_calls.c
 
 
 def plan_of(structure: Any) -> Any:
     """How a tree is made from its leaves: `...` for a leaf, None, or a tuple of a node's kind and its children's plans.
 
     What follows is for a dict its keys in order, each with the position of its child; for a namedtuple the class; for
-    a node of a registered class the function that makes it, and its static data. None where a node is of another kind.
+    a node of a registered class the function that makes it, and its static data; for a dataclass that, the names of its
+    fields, and its static data. None where a node is of another kind.
     """
     try:
         return _plan_of(structure)
@@ -190,6 +191,9 @@ def _plan_of(structure: Any) -> Any:
     node, positions = structure.one_level(), range(len(children))
     if kind in registered:
         data = node.walk(positions, lambda _, data, __: data, None)
+        fields = registered[kind].fields
+        if fields is not None:
+            return _DATACLASS, children, kind, (*fields[0], *fields[1]), data
         return _REGISTERED, children, registered[kind].unflatten, data
     if kind is dict:
         return _DICT, children, tuple(node.unflatten(positions).items())
