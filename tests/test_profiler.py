@@ -206,9 +206,9 @@ def test_long_tables_are_shortened():
 
 def test_the_page_has_the_times():
     page = profiler.table(steps)(WEIGHTS, X).show()
-    rows = page._data()["programs"][0]["eqns"]
+    rows = page.data()["programs"][0]["eqns"]
     assert all(len(row) == 10 for row in rows) and max(row[-1] for row in rows) > 0
-    assert len(xpr.jaxpr.show(steps)(WEIGHTS, X)._data()["programs"][0]["eqns"][0]) == 9
+    assert len(xpr.jaxpr.show(steps)(WEIGHTS, X).data()["programs"][0]["eqns"][0]) == 9
 
 
 def test_what_is_no_function_has_no_table():

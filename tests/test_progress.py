@@ -142,8 +142,8 @@ def test_a_bar_that_fails_does_not_end_the_program(where, monkeypatch, caplog):
 
 def test_calls_of_the_host_are_few(monkeypatch):
     calls = []
-    real = progress._Run.update
-    monkeypatch.setattr(progress._Run, "update", lambda self, *args: calls.append(args) or real(self, *args))
+    real = progress.BarOfRun.update
+    monkeypatch.setattr(progress.BarOfRun, "update", lambda self, *args: calls.append(args) or real(self, *args))
     lax.fori_loop(0, 100_000, debug.progress(lambda i, c: c + i), 0)
     assert 2 <= len(calls) <= 40  # twice as far each time, until a call takes a hundredth of a second
 
@@ -152,7 +152,7 @@ def test_calls_are_as_far_apart_as_updates(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(progress.time, "perf_counter", lambda: now[0])
     monkeypatch.setattr(bar, "here", bar.Terminal)
-    bars, run, step, calls = progress._Bars("", True), progress._Run(0), 0, 0
+    bars, run, step, calls = progress.Bars("", True), progress.BarOfRun(0), 0, 0
     while step < 1_000_000:  # of 10 microseconds each: 10 seconds
         now[0], calls = step * 1e-5, calls + 1
         step = run.update(bars, step, 1_000_000)

@@ -37,7 +37,7 @@ from xpr.transforms.calls import Call
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _FLOATS = frozenset({float, complex, *[kind for kind in np.sctypeDict.values() if issubclass(kind, np.inexact)]})
-_NO_NUMBERS = "OSUMm"  # kinds of NumPy's dtypes
+_NO_NUMBERS = "OSUMm"  # the kinds of NumPy's dtypes that are no numbers: objects, texts, dates
 _INT32 = range(-(2**31), 2**31)
 _STATIC = bool, int, float, complex, str, type, Enum, np.generic, np.dtype, type(None)
 
@@ -48,6 +48,8 @@ _WORTH_COMPILING = 5000  # operations, which run in NumPy in the time that a pro
 
 @dataclass(slots=True)
 class _Program:
+    """A function traced for one signature, and how it runs: in NumPy, or compiled."""
+
     consts: list[Any]
     jaxpr: Jaxpr  # its operands are the constants and those of the function
     on_host: HostProgram | None

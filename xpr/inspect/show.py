@@ -48,7 +48,7 @@ class Page:
     @functools.cached_property
     def html(self) -> str:
         """The text of the page."""
-        data = json.dumps(self._data(), separators=(",", ":")).replace("<", "\\u003c")
+        data = json.dumps(self.data(), separators=(",", ":")).replace("<", "\\u003c")
         parts = {
             "{{title}}": escape(" → ".join(self.labels)),
             "{{style}}": (PAGE / "style.css").read_text("utf-8"),
@@ -85,7 +85,8 @@ class Page:
         counts = [f"{len(j.eqns)} equation{'s' * (len(j.eqns) != 1)}" for j in self.jaxprs]
         return f"<page: {'; '.join([f'{label}, {count}' for label, count in zip(self.labels, counts)])}>"
 
-    def _data(self) -> dict[str, Any]:
+    def data(self) -> dict[str, Any]:
+        """What the page's script reads, as it is written in JSON."""
         tables = [Tables(jaxpr, self.seconds) for jaxpr in self.jaxprs]
         programs = [
             {"label": label, **each.as_data(), "graphs": [_graph(each, n) for n in range(len(each.jaxprs))]}

@@ -70,7 +70,7 @@ def progress(
 @functools.lru_cache(maxsize=256)  # so that programs with equal bars are the same
 def _watcher(desc: str, leave: bool) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """What is done before each step, and when a loop has ended."""
-    bars = _Bars(desc, leave)
+    bars = Bars(desc, leave)
     next_due = ShapedArray((), int32)
 
     @_of_furthest_row
@@ -106,19 +106,19 @@ def _of_furthest_row(function: Callable[..., Any]) -> Callable[..., Any]:
     return mapped
 
 
-class _Bars:
+class Bars:
     """The bars of one description, of which the last one is shown. XLA calls from any of its threads."""
 
     def __init__(self, desc: str, leave: bool):
         self.desc, self.leave = desc, leave
-        self.running: _Run | None = None
+        self.running: BarOfRun | None = None
 
     def step(self, step: Any, total: Any) -> np.int32:
         """Shows the bar; returns the step of the next call. What fails is logged, and ends the bar, not the program."""
         try:
             number = int(step)
             if not number or self.running is None:
-                self.running = _Run(number)
+                self.running = BarOfRun(number)
             return np.int32(min(self.running.update(self, number, int(total)), int(_NEVER)))
         except Exception:
             _LOGGER.exception("debug.progress: the bar can't be shown")
@@ -134,7 +134,7 @@ class _Bars:
             _LOGGER.exception("debug.progress: the bar can't be shown")
 
 
-class _Run:
+class BarOfRun:
     """One run of a loop."""
 
     def __init__(self, step: int):
@@ -143,7 +143,7 @@ class _Run:
         self.started = self.called = time.perf_counter()
         self.shown = 0.0
 
-    def update(self, bars: _Bars, step: int, total: int) -> int:
+    def update(self, bars: Bars, step: int, total: int) -> int:
         """Shows the bar if it is time, and returns the step of the next call."""
         now = time.perf_counter()
         taken, steps = now - self.called, step - self.last
@@ -157,6 +157,6 @@ class _Run:
             return step + 2 * steps
         return step + max(int(steps * self.output.seconds / taken), 1)
 
-    def show(self, bars: _Bars, step: int, total: int, last: bool) -> None:
+    def show(self, bars: Bars, step: int, total: int, last: bool) -> None:
         seconds = time.perf_counter() - self.started
         self.output.show(bars.desc, step, total if total >= 0 else None, seconds, last, bars.leave)
