@@ -273,7 +273,7 @@ def test_blocks_and_files(tmp_path, small_blocks):
 def test_blocks_cover(shape, monkeypatch):
     """Each element lies in one block, and the blocks are small enough."""
     monkeypatch.setattr(regions, "BLOCK", 10)
-    count, region = np.zeros(shape, int), regions.Region((0,) * len(shape), shape)
+    count, region = np.zeros(shape, int), regions.Box((0,) * len(shape), shape)
     for block in region.blocks(2):
         count[block.within(region)] += 1
         assert block.size * 2 <= 10
@@ -281,10 +281,10 @@ def test_blocks_cover(shape, monkeypatch):
 
 
 def test_regions():
-    one, other = regions.Region((0, 2), (4, 4)), regions.Region((2, 0), (4, 3))
+    one, other = regions.Box((0, 2), (4, 4)), regions.Box((2, 0), (4, 3))
     both = one.shared_with(other)
     assert both == ((2, 2), (2, 1)) and both.within(one) == (slice(2, 4), slice(0, 1))
-    assert one.shared_with(regions.Region((4, 0), (1, 9))).size == 0
+    assert one.shared_with(regions.Box((4, 0), (1, 9))).size == 0
 
 
 def test_other_readers(tmp_path):

@@ -62,11 +62,11 @@ class _Operation:
     result: str
     operands: list[str]
     callee: str = ""
-    regions: list[_Region] = field(default_factory=list)
+    regions: list[_MlirRegion] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class _Region:
+class _MlirRegion:
     """A function's body or a region: its arguments, operations, and the values that it returns."""
 
     arguments: list[str]
@@ -109,7 +109,7 @@ class _Analysis:
             self.known[key] = self.region(body, dict(zip(body.arguments, arguments)))
         return self.known[key]
 
-    def region(self, region: _Region, env: dict[str, int]) -> int:
+    def region(self, region: _MlirRegion, env: dict[str, int]) -> int:
         """The classes of what a region returns; `env` has those of its arguments, and of the values around it."""
         for operation in region.operations:
             classes = [env.get(name, 0) for name in operation.operands]
@@ -180,16 +180,16 @@ def _classes_of(value: Any) -> int:
     return _union([each for each, found in tests.items() if np.any(found)])
 
 
-def _parsed(text: str) -> tuple[str, _Region]:
+def _parsed(text: str) -> tuple[str, _MlirRegion]:
     """The name of a function and its body."""
     header, *lines = text.split("\n")
     named = _FUNCTION.match(header)
-    region = _Region(_VALUE.findall(header))
+    region = _MlirRegion(_VALUE.findall(header))
     _parse(enumerate(lines, 1), region)
     return named[1] if named else "", region
 
 
-def _parse(lines: Iterator[tuple[int, str]], region: _Region) -> str:
+def _parse(lines: Iterator[tuple[int, str]], region: _MlirRegion) -> str:
     """Reads the operations of a region up to the line that ends it, which is returned."""
     for i, line in lines:
         match = _OPERATION.match(line)
@@ -209,7 +209,7 @@ def _parse(lines: Iterator[tuple[int, str]], region: _Region) -> str:
         region.operations.append(operation)
         end = line if line.endswith("({") else ""
         while end.endswith("{"):
-            operation.regions.append(_Region([]))
+            operation.regions.append(_MlirRegion([]))
             end = _parse(lines, operation.regions[-1])
     return ""
 

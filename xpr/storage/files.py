@@ -21,7 +21,7 @@ from xpr import dtypes
 from xpr.errors import CheckpointError
 from xpr.storage.leaves import DTYPES
 from xpr.storage.manifest import check_no_link, sync
-from xpr.storage.regions import Region
+from xpr.storage.regions import Box
 
 FILE = 256 << 20  # bytes; what is on other devices is fetched for one file at a time
 _AS_BYTES = {*dtypes.SMALL_FLOATS, dtypes.complex128, dtypes.int2, dtypes.uint2, dtypes.int4, dtypes.uint4}
@@ -36,7 +36,7 @@ class Part(NamedTuple):
     """A part of the array that is the leaf of that number."""
 
     leaf: int
-    region: Region
+    region: Box
     values: np.ndarray
 
     @property
@@ -45,7 +45,7 @@ class Part(NamedTuple):
         return name_of(self.leaf, self.region)
 
 
-def name_of(leaf: int, region: Region) -> str:
+def name_of(leaf: int, region: Box) -> str:
     """The name of a part in a file."""
     return f"{leaf}@{','.join(map(str, region.start))}"
 
@@ -134,7 +134,7 @@ class Files:
                 )
 
     def read(
-        self, leaf: int, record: dict[str, Any], path: str, regions: Sequence[Region], pool: ThreadPoolExecutor
+        self, leaf: int, record: dict[str, Any], path: str, regions: Sequence[Box], pool: ThreadPoolExecutor
     ) -> list[np.ndarray]:
         """The values of an array in some different regions. Pieces that have nothing of them are not read.
 
@@ -142,14 +142,14 @@ class Files:
           CheckpointError: a piece is damaged or missing; the message names the leaf by its path.
         """
         dtype = DTYPES[record["dtype"]]
-        pieces = {Region(tuple(start), tuple(shape)): (name, crc) for name, start, shape, crc in record["pieces"]}
+        pieces = {Box(tuple(start), tuple(shape)): (name, crc) for name, start, shape, crc in record["pieces"]}
         values = {region: np.empty(region.shape, dtype) for region in regions if region not in pieces}
         shared = {
             piece: [(region, both) for region in regions if (both := piece.shared_with(region)).size or piece == region]
             for piece in pieces
         }
 
-        def fill(piece: Region) -> None:
+        def fill(piece: Box) -> None:
             block = self.read_piece(leaf, dtype, path, piece, *pieces[piece])
             for region, both in shared[piece]:
                 if piece == region:
@@ -161,7 +161,7 @@ class Files:
         list(map(fill, needed) if len(needed) == 1 else pool.map(fill, needed))
         return [values[region] for region in regions]
 
-    def read_piece(self, leaf: int, dtype: np.dtype, path: str, piece: Region, file: str, crc32: int) -> np.ndarray:
+    def read_piece(self, leaf: int, dtype: np.dtype, path: str, piece: Box, file: str, crc32: int) -> np.ndarray:
         where = self.folder / file
         try:
             if file not in self.opened:

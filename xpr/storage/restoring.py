@@ -25,7 +25,7 @@ from xpr.primitives.random_keys import random_wrap
 from xpr.storage import leaves, manifest
 from xpr.storage.files import Files, threads
 from xpr.storage.numbered import check_path, folder_of, latest, steps
-from xpr.storage.regions import Region, region_at
+from xpr.storage.regions import Box, region_at
 from xpr.storage.structure import leaves_of, match_nodes, node_of, tree_of
 from xpr.transforms.boundary import boundary
 
@@ -215,7 +215,7 @@ def _read_value(leaf: _Leaf, files: Files, pool: ThreadPoolExecutor) -> Any:
     if isinstance(leaf.target, NamedSharding):
         return _sharded(leaf, leaf.target, files, pool)
     shape = tuple(leaf.record["shape"])
-    (values,) = files.read(leaf.number, leaf.record, leaf.path, [Region((0,) * len(shape), shape)], pool)
+    (values,) = files.read(leaf.number, leaf.record, leaf.path, [Box((0,) * len(shape), shape)], pool)
     return _of_kind(values, leaf)
 
 

@@ -25,7 +25,7 @@ from xpr.storage.contents import DATA, DATA_NAME
 from xpr.storage.files import Part
 from xpr.storage.leaves import record_of, text_of, why_not
 from xpr.storage.numbered import begun, check_path, folder_of, steps
-from xpr.storage.regions import Region, region_at
+from xpr.storage.regions import Box, region_at
 from xpr.storage.structure import leaves_of, node_of
 from xpr.storage.together import on_all, on_first, process_index
 from xpr.transforms.boundary import boundary
@@ -174,7 +174,7 @@ def _parts(leaves: Sequence[Any]) -> Iterator[Part]:
                     yield Part(number, region_at(shard.index, leaf.aval.shape), np.asarray(shard.data))
         elif process_index() == 0 and isinstance(leaf, (Array, np.ndarray, np.generic)):
             values = _values(leaf)
-            yield Part(number, Region((0,) * values.ndim, values.shape), values)
+            yield Part(number, Box((0,) * values.ndim, values.shape), values)
 
 
 def _values(leaf: Any) -> np.ndarray:

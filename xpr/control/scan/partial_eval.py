@@ -42,7 +42,7 @@ def loop_halves(eqn: JaxprEqn, is_known: Sequence[bool]) -> LoopHalves:
     body, (operands, _) = eqn.params["jaxpr"], loop_groups(eqn.params)
     key = ("scan split", *operands.sizes, tuple(is_known))
     if key not in body.memo:
-        body.memo[key] = _Split(eqn.params, is_known)
+        body.memo[key] = _LoopHalves(eqn.params, is_known)
     return LoopHalves(hoisted, *body.memo[key].apply(eqn))
 
 
@@ -81,7 +81,7 @@ def inlined(jaxpr: Jaxpr, operands: Sequence[Any]) -> tuple[list[JaxprEqn], list
     return eqns, list(map(read, jaxpr.outvars))
 
 
-class _Split:
+class _LoopHalves:
     """The body of a loop in two halves, and which operands and results of the loop are known."""
 
     def __init__(self, params: dict[str, Any], is_known: Sequence[bool]):

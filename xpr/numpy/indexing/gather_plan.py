@@ -52,7 +52,7 @@ def gather_plan(indexers: Sequence[Any], shape: Shape, wraps: bool = True) -> Ga
     """
     block = _block_shape(indexers)
     at = None if block is None else _block_position(indexers)
-    layout = _Layout(shape, block or ())
+    layout = _GatherAxes(shape, block or ())
     if at == -1:
         layout.add_block()
     for position, indexer in enumerate(indexers):
@@ -67,7 +67,7 @@ def gather_plan(indexers: Sequence[Any], shape: Shape, wraps: bool = True) -> Ga
     return layout.finish(wraps)
 
 
-class _Layout:
+class _GatherAxes:
     """The axes of the result and of the windows, built indexer by indexer."""
 
     def __init__(self, shape: Shape, block: Shape):

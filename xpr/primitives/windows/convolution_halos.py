@@ -1,7 +1,7 @@
 """How a convolution is partitioned over a mesh, what a device needs of its neighbours, and what devices send.
 
-Axes of images, kernel and result that are partitioned together are a `Factor`: the batch, the features in and out,
-groups, and each spatial axis. `Shapes` are the sizes of images, kernel and result.
+Axes of images, kernel and result that are partitioned together are a `ConvolutionFactor`: the batch, the features in
+and out, groups, and each spatial axis. `Shapes` are the sizes of images, kernel and result.
 
 NOTE [halos]. Along one spatial axis, with stride s, dilations d of the images and r of the window, and `low` padding,
 window t meets element k of the kernel at position t s + k r - low of the dilated images. Either the windows are
@@ -39,7 +39,7 @@ Names = tuple[Any, ...]  # axes of a mesh
 Shapes = Sequence[Sequence[int]]
 
 
-class Factor(NamedTuple):
+class ConvolutionFactor(NamedTuple):
     """An axis of images, of the kernel and of the result that are partitioned together; None where one has none.
 
     `space` is the number of a spatial axis; `groups` how many groups there are along these axes, or 0.
@@ -54,29 +54,33 @@ class Factor(NamedTuple):
         return self.axes[2] is None
 
 
-def factors_of(shapes: Shapes, params: Params) -> list[Factor]:
+def factors_of(shapes: Shapes, params: Params) -> list[ConvolutionFactor]:
     """The factors of a convolution. Of a spatial axis the windows are partitioned, or a larger window itself."""
     lhs, rhs, out = params["dimension_numbers"]
     if params["feature_group_count"] > 1:
         factors = [
-            Factor((lhs[0], None, out[0])),
-            Factor((lhs[1], rhs[0], out[1]), groups=params["feature_group_count"]),
+            ConvolutionFactor((lhs[0], None, out[0])),
+            ConvolutionFactor((lhs[1], rhs[0], out[1]), groups=params["feature_group_count"]),
         ]
     elif params["batch_group_count"] > 1:
         factors = [
-            Factor((lhs[0], rhs[0], out[1]), groups=params["batch_group_count"]),
-            Factor((lhs[1], rhs[1], None)),
+            ConvolutionFactor((lhs[0], rhs[0], out[1]), groups=params["batch_group_count"]),
+            ConvolutionFactor((lhs[1], rhs[1], None)),
         ]
     else:
-        factors = [Factor((lhs[0], None, out[0])), Factor((lhs[1], rhs[1], None)), Factor((None, rhs[0], out[1]))]
+        factors = [
+            ConvolutionFactor((lhs[0], None, out[0])),
+            ConvolutionFactor((lhs[1], rhs[1], None)),
+            ConvolutionFactor((None, rhs[0], out[1])),
+        ]
     for i, (image, window, windows) in enumerate(zip(lhs[2:], rhs[2:], out[2:])):
         larger = shapes[1][window] > shapes[2][windows]
-        factors.append(Factor((image, window, None) if larger else (image, None, windows), space=i))
+        factors.append(ConvolutionFactor((image, window, None) if larger else (image, None, windows), space=i))
     return factors
 
 
 def partitioning_of(
-    factors: Sequence[Factor], parts: Sequence[Sequence[Any]], mesh: Any, shapes: Shapes, params: Params
+    factors: Sequence[ConvolutionFactor], parts: Sequence[Sequence[Any]], mesh: Any, shapes: Shapes, params: Params
 ) -> list[Names]:
     """For each factor the axes of the mesh that partition it, no axis twice; `parts` are those of each array.
 
@@ -84,7 +88,7 @@ def partitioning_of(
     """
     chosen: list[Names] = [()] * len(factors)
 
-    def names(factor: Factor, array: int) -> Names:
+    def names(factor: ConvolutionFactor, array: int) -> Names:
         axis = factor.axes[array]
         return () if axis is None else tuple([name for name in axes_of(parts[array][axis]) if mesh.shape[name] > 1])
 
@@ -104,7 +108,7 @@ def partitioning_of(
     return chosen
 
 
-def _fits(factor: Factor, count: int, shapes: Shapes, params: Params) -> bool:
+def _fits(factor: ConvolutionFactor, count: int, shapes: Shapes, params: Params) -> bool:
     """Whether so many devices get equal parts, and need no more than their neighbours' parts."""
     if factor.space is not None:
         return halo_of(factor, count, shapes, params) is not None
@@ -126,7 +130,7 @@ class Halo(NamedTuple):
     shift: int
 
 
-def halo_of(factor: Factor, count: int, shapes: Shapes, params: Params) -> Halo | None:
+def halo_of(factor: ConvolutionFactor, count: int, shapes: Shapes, params: Params) -> Halo | None:
     """The halo along a spatial axis of images that are in `count` parts; None where it has to be gathered."""
     i = factor.space
     assert i is not None

@@ -22,7 +22,7 @@ from xpr.backend.stablehlo_module import Module
 from xpr.core.avals import ShapedArray
 from xpr.primitives.collectives.lowering import lower_axis_index, lower_ppermute, lower_reduction
 from xpr.primitives.windows.convolution_halos import (
-    Factor,
+    ConvolutionFactor,
     Halo,
     Names,
     Params,
@@ -177,7 +177,7 @@ class _Partitioner(Partitioner):
         return [*spec, *[None] * (ndim - len(spec))]
 
     def _of_one_device(
-        self, b: Builder, operands: list[Value], out: ShapedArray, shapes: Shapes, factors: Sequence[Factor],
+        self, b: Builder, operands: list[Value], out: ShapedArray, shapes: Shapes, factors: Sequence[ConvolutionFactor],
         partitioning: Sequence[Names],
     ) -> Value:  # fmt: skip
         images, kernel = operands
