@@ -517,6 +517,8 @@ UNIFORM = {
     "called": lambda w, c: xpr.jit(jnp.full_like)(w, c),
     "integers": lambda w, c: (0 * w.astype(int)) * c,
     "product": lambda w, c: jnp.full((64, 64), c) @ jnp.full(w.shape, c),
+    "clamped": lambda w, c: lax.clamp(c, jnp.full(w.shape, 0.5), 2 * c),
+    "sums": lambda w, c: lax.reduce(jnp.full((2, *w.shape), c), c, lax.add, (0,)),
 }
 VARIED = {
     "0 * x": lambda w, c: 0 * w + c,

@@ -80,7 +80,7 @@ class Builder:
     """Writes the operations of one function or region, in order.
 
     `token` is what the next ordered effect has to wait for, where there has been one in this function or region.
-    `literals` are the constants of a jaxpr's literals that were written here. `varied` are values that the compiler
+    `literals` are the constants of a jaxpr's literals that were written here. `varied` are arrays that the compiler
     can't make one number that is broadcast: the arguments of the program, where this is its main function, and what is
     computed from them element by element. `runs_once`: it is known not to be in a loop.
     """
@@ -152,17 +152,15 @@ class Builder:
 
     def _makes_varied(self, name: str, operands: Sequence[Value], result: ShapedArray) -> bool:
         """Whether the result of an operation is one of `varied`."""
-        varied = [x in self.varied for x in operands]
-        if result.is_symbolic or result.size == 1 or not any(varied):
+        varied = self.varied
+        if varied.isdisjoint(operands) or result.is_symbolic or result.size == 1:
             return False
+        if name in _KEEPS_VARIED:
+            is_repeated = len(operands) > 1 and len(operands) != len(set(operands))
+            return operands[0].aval.dtype in dtypes.FLOATS and not is_repeated
         if name == "stablehlo.dot_general":
-            return all(varied)
-        if name == "stablehlo.select":
-            return varied[0] and any(varied[1:])
-        if name == "stablehlo.broadcast_in_dim" and operands[0].aval.size == 1:
-            return False
-        is_of_floats = operands[0].aval.dtype in dtypes.FLOATS
-        return is_of_floats and name in _KEEPS_VARIED and len(operands) == len(set(operands))
+            return varied.issuperset(operands)
+        return name == "stablehlo.select" and operands[0] in varied and not varied.isdisjoint(operands[1:])
 
     def are_varied(self, operands: Sequence[Value]) -> bool:
         """Whether all operands are varied, but for integers and single numbers, and there are any others."""
@@ -484,7 +482,9 @@ class Builder:
         operands = [*self.dimensions.values(), *operands]
         values = self.ops("func.call", operands, results, f"callee = @{function}", attributes=attributes)
         is_varied = self.module.varied_results.get(function, [False] * len(results))  # it may be written by MLIR
-        self.varied.update(v for v, each in zip(values, is_varied) if each or not inline)
+        if not inline:
+            is_varied = [v.aval.is_symbolic or v.aval.size != 1 for v in values]
+        self.varied.update(v for v, each in zip(values, is_varied) if each)
         return values
 
     def callback(

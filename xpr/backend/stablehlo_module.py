@@ -107,7 +107,8 @@ class Module(ProgramDevices):
         name = name if public else self.unique_name(name)
         builder = Builder(self)
         arguments = [Value(f"%arg{i}", aval) for i, aval in enumerate(in_avals)]
-        builder.varied = set(arguments) if public or takes_varied else set()
+        if public or takes_varied:
+            builder.varied = {v for v in arguments if v.aval.is_symbolic or v.aval.size != 1}
         builder.runs_once = public
         attributes = list(argument_attributes) or [""] * len(arguments)
         if self.dimension_variables and takes_dimensions and not public:
