@@ -99,7 +99,7 @@ def test_only_what_is_needed_is_read(tmp_path, small_blocks, read_pieces):
     record = json.loads((tmp_path / "checkpoint.json").read_text())["content"]
     content = files.Files(tmp_path / record["data"], record["files"])
     with files.threads() as pool:
-        wanted = regions.Region((2, 4), (3, 3))
+        wanted = regions.Box((2, 4), (3, 3))
         (part,) = content.read(0, record["leaves"][0], "", [wanted], pool)
     np.testing.assert_array_equal(part, X[2:5, 4:7])
     assert sorted(piece.start for piece in read_pieces) == [(0, 4), (0, 6)]
