@@ -3,7 +3,7 @@
 XLA takes a third of the time to compile without optimizing. So programs of xpr and of jax are compiled quickly, except
 in tests that are marked `optimized`: random programs, draws of random numbers that are jax's, bit for bit, only so,
 users' programs, and what looks at compiled programs. They compile as users do. Of the laws of primitives the law
-`value` has its programs optimized, since it says what they compute; the others are about rules.
+`value` has the programs of the common dtypes optimized, since it says what they compute; the others are about rules.
 """
 
 import doctest
