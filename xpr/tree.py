@@ -18,7 +18,7 @@ from xpr.errors import TreeMismatch
 from xpr.optree_kept import PyTreeKind, optree, total_order_sorted
 from xpr.tree_def import PyTreeDef
 from xpr.tree_differences import compare, difference_lines, mismatch_message
-from xpr.tree_nodes import NAMESPACE, KeyPath, Level, open_def, open_tree, registered, static
+from xpr.tree_nodes import NAMESPACE, KeyPath, Level, children_with_keys, open_def, open_tree, registered, static
 from xpr.tree_nodes import keystr as keystr
 
 __all__ = [
@@ -241,7 +241,7 @@ def flatten_with_path(
     """
     pairs: list[tuple[KeyPath, Any]] = []
     if is_leaf is None:
-        _collect((), tree, lambda path, node: False, pairs)
+        _collect((), tree, None, pairs)
         return pairs, structure(tree)
     answers: list[bool] = []
 
@@ -255,12 +255,12 @@ def flatten_with_path(
     return pairs, structure(tree, lambda _: next(replay))
 
 
-def _collect(path: KeyPath, node: Any, is_leaf: Callable[[KeyPath, Any], bool], pairs: list) -> None:
-    level = None if is_leaf(path, node) else open_tree(node)
-    if level is None:
+def _collect(path: KeyPath, node: Any, is_leaf: Callable[[KeyPath, Any], bool] | None, pairs: list) -> None:
+    children = None if is_leaf is not None and is_leaf(path, node) else children_with_keys(node)
+    if children is None:
         pairs.append((path, node))
         return
-    for key, child in zip(level.keys, level.children, strict=True):
+    for key, child in children:
         _collect((*path, key), child, is_leaf, pairs)
 
 

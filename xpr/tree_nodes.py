@@ -15,10 +15,11 @@ import functools
 import keyword
 import operator
 import warnings
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from xpr.optree_kept import optree
+from xpr.optree_kept import optree, total_order_sorted
 
 __all__ = [
     "DictKey",
@@ -29,6 +30,7 @@ __all__ = [
     "Level",
     "Partial",
     "SequenceKey",
+    "children_with_keys",
     "keystr",
     "open_def",
     "open_tree",
@@ -488,12 +490,41 @@ def open_tree(node: Any, is_leaf: Callable[[Any], bool] | None = None) -> Level 
     if is_leaf is not None and is_leaf(node):
         return None
     children, shape = optree.tree_flatten(node, is_leaf=lambda inner: inner is not node, namespace=NAMESPACE)
-    if shape.kind == optree.PyTreeKind.LEAF:
+    if shape.is_leaf():
         return None
     registration = registered.get(type(node))
     if registration is not None and registration.flatten_with_keys is not None:
         return Level(shape, tuple(key for key, _ in registration.flatten_with_keys(node)[0]), children)
     return Level(shape, _keys(shape), children)
+
+
+def children_with_keys(node: Any) -> Iterable[tuple[Any, Any]] | None:
+    """The children of a node, each after its key; None for a leaf.
+
+    >>> list(children_with_keys({"a": [1, 2]})), children_with_keys(3)
+    ([(DictKey(key='a'), [1, 2])], None)
+    """
+    kind = type(node)
+    registration = registered.get(kind)
+    if registration is not None:
+        if registration.flatten_with_keys is not None:
+            return registration.flatten_with_keys(node)[0]
+        if registration.names_keys:
+            children, _, keys = registration.flatten(node)
+            return zip(keys, children, strict=True)
+    elif kind is tuple or kind is list:
+        return [(SequenceKey(index), child) for index, child in enumerate(node)]
+    elif kind is dict:
+        return [(DictKey(key), node[key]) for key in total_order_sorted(node)]
+    elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return zip(map(GetAttrKey, kind._fields), node, strict=True)
+    elif kind not in _OTHER_CONTAINERS and not issubclass(kind, tuple):
+        return None
+    level = open_tree(node)
+    return None if level is None else zip(level.keys, level.children, strict=True)
+
+
+_OTHER_CONTAINERS = frozenset({OrderedDict, defaultdict, deque, type(None)})  # next to tuples, lists and dicts
 
 
 def open_def(structure: optree.PyTreeSpec) -> Level | None:

@@ -30,7 +30,7 @@ SYNCHRONOUS = 1000  # operations: XLA:CPU runs programs of fewer ones in the thr
 
 # How many programs may run in the background before the first is waited for; 0 once Python exits. XLA:CPU runs at most
 # 32 at a time on each device.
-most_in_background = 1024
+most_in_background = 64
 
 
 class _ThreadState(threading.local):

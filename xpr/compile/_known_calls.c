@@ -19,6 +19,77 @@ static PyObject *registered; /* what is known of each class of nodes, whose func
 static PyObject *s_buffer, *s_call, *s_consume_token, *s_consume_with_handlers, *s_dtype, *s_fields, *s_is_ready;
 static PyObject *s_runs_known_calls, *s_trace, *s_trace_key;
 
+/* The static data of a node in a key. An object whose class is written in Python is hashed as its class, since its own
+   hash may take longer than the rest of a call: such data are told apart by `==` alone, as in jaxlib's structures. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *value;
+} StaticData;
+
+/* -1 with an exception if the value, or one in a tuple, has no hash. */
+static Py_hash_t hash_of(PyObject *value) {
+    PyTypeObject *type = Py_TYPE(value);
+    if (type == &PyTuple_Type) {
+        Py_uhash_t hash = 0x345678;
+        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); i++) {
+            Py_hash_t item = hash_of(PyTuple_GET_ITEM(value, i));
+            if (item == -1) return -1;
+            hash = hash * 1000003 ^ (Py_uhash_t)item;
+        }
+        return hash == (Py_uhash_t)-1 ? -2 : (Py_hash_t)hash;
+    }
+    int in_python = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !PyType_Check(value);
+    if (!in_python || type->tp_hash == PyObject_HashNotImplemented) return PyObject_Hash(value);
+    return PyObject_Hash((PyObject *)type);
+}
+
+static Py_hash_t static_data_hash(StaticData *self) { return hash_of(self->value); }
+
+static PyObject *static_data_compare(StaticData *self, PyObject *other, int operation) {
+    if (operation != Py_EQ || Py_TYPE(other) != Py_TYPE(self)) Py_RETURN_NOTIMPLEMENTED;
+    int are_equal = PyObject_RichCompareBool(self->value, ((StaticData *)other)->value, Py_EQ);
+    return are_equal < 0 ? NULL : PyBool_FromLong(are_equal);
+}
+
+static int static_data_traverse(StaticData *self, visitproc visit, void *arg) {
+    Py_VISIT(self->value);
+    return 0;
+}
+
+static int static_data_clear(StaticData *self) {
+    Py_CLEAR(self->value);
+    return 0;
+}
+
+static void static_data_dealloc(StaticData *self) {
+    PyObject_GC_UnTrack(self);
+    static_data_clear(self);
+    PyObject_GC_Del(self);
+}
+
+static PyTypeObject static_data_type = {
+    PyVarObject_HEAD_INIT(NULL, 0)
+    .tp_name = "xpr.compile._known_calls.StaticData",
+    .tp_basicsize = sizeof(StaticData),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+    .tp_hash = (hashfunc)static_data_hash,
+    .tp_richcompare = (richcmpfunc)static_data_compare,
+    .tp_traverse = (traverseproc)static_data_traverse,
+    .tp_clear = (inquiry)static_data_clear,
+    .tp_dealloc = (destructor)static_data_dealloc,
+};
+
+/* Appends a node's static data to the structure. */
+static int append_static_data(PyObject *structure, PyObject *value) {
+    StaticData *data = PyObject_GC_New(StaticData, &static_data_type);
+    if (!data) return -1;
+    data->value = Py_NewRef(value);
+    PyObject_GC_Track(data);
+    int status = PyList_Append(structure, (PyObject *)data);
+    Py_DECREF(data);
+    return status;
+}
+
 /* None, tuples, named ones among them, lists and dicts. */
 static int is_container(PyObject *x) {
     if (x == Py_None || PyTuple_CheckExact(x) || PyList_CheckExact(x) || PyDict_CheckExact(x)) return 1;
@@ -75,7 +146,7 @@ static int flatten_node(PyObject *registration, PyObject *x, PyObject *leaves, P
         children = PySequence_Fast(PyTuple_GET_ITEM(parts, 0), "children are no sequence");
     else PyErr_SetString(PyExc_TypeError, "not a tuple of children and static data");
     int failed = !children || describe(structure, x, PySequence_Fast_GET_SIZE(children)) < 0 ||
-        PyList_Append(structure, PyTuple_GET_ITEM(parts, 1)) < 0;
+        append_static_data(structure, PyTuple_GET_ITEM(parts, 1)) < 0;
     for (Py_ssize_t i = 0; !failed && i < PySequence_Fast_GET_SIZE(children); i++)
         failed = flatten_kept(PySequence_Fast_GET_ITEM(children, i), leaves, structure) < 0;
     Py_XDECREF(children);
@@ -716,7 +787,7 @@ PyMODINIT_FUNC PyInit__known_calls(void) {
     s_runs_known_calls = PyUnicode_InternFromString("runs_known_calls");
     s_trace = PyUnicode_InternFromString("trace");
     s_trace_key = PyUnicode_InternFromString("trace_key");
-    PyObject *module = PyModule_Create(&definition);
+    PyObject *module = PyType_Ready(&static_data_type) < 0 ? NULL : PyModule_Create(&definition);
     if (module && PyModule_AddType(module, &caller_type) < 0) Py_CLEAR(module);
     return module;
 }
