@@ -23,6 +23,8 @@ _CALL = 'call_target_name = "lapack_'  # in the generic form of text
 _THREADED = native.THREADED  # the names of routines begin so that are called with as many threads as they can use
 # How the names of targets begin, in the generic form of text and in the pretty one.
 _MARKS = '"lapack_', "@lapack_", f'"{_THREADED}lapack_', '"tridiagonal_solve_', "@tridiagonal_solve_"
+# From how many rows or columns on several threads are faster than one, in general and for triangular systems.
+_LARGE, _LARGE_SOLVES = 512, 256
 _lock = threading.Lock()  # several threads may compile at once, and each routine is registered once
 
 
@@ -60,10 +62,12 @@ def _with_threads(
 ) -> Iterator[tuple[str, Any, int]]:
     library = native.load()
     library.xpr_set_threads(get_threads, set_threads)
-    library.xpr_threaded.restype, library.xpr_threaded.argtypes = ctypes.c_void_p, (ctypes.c_int, ctypes.c_void_p)
+    library.xpr_threaded.restype = ctypes.c_void_p
+    library.xpr_threaded.argtypes = ctypes.c_int, ctypes.c_void_p, ctypes.c_int64
     for number, (name, target, version) in enumerate(registrations):
         routine = native.pointer_in(target, b"xla._CUSTOM_CALL_TARGET")
-        yield _THREADED + name, pycapsule(library.xpr_threaded(number, routine)), version
+        large = _LARGE_SOLVES if "trsm" in name else _LARGE
+        yield _THREADED + name, pycapsule(library.xpr_threaded(number, routine, large)), version
 
 
 @cache

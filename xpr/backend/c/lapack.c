@@ -2,13 +2,15 @@
 
    OpenBLAS has threads wait for each other in loops. Where other processes keep the cores busy, a problem of 128 x 128 then
    takes 100 times as long with all threads as with one. So small problems get one thread, with which they are as fast on a
-   quiet machine too, and large ones as many as there are idle cores.
+   quiet machine too, and large ones as many as there are cores that other processes leave idle.
 
    A handler of XLA's foreign function interface has no data of its own, so there is one function for each routine. */
 
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <time.h>
+#include <unistd.h>
 
 /* The beginnings of the structures of XLA's interface (xla/ffi/api/c_api.h), whose layout doesn't change. */
 typedef struct {
@@ -35,45 +37,80 @@ typedef struct {
     } operands;
 } Call;
 
-enum { EXECUTE = 3, SMALL = 512, ROUTINES = 100 };
+enum { EXECUTE = 3, ROUTINES = 100 };
 
-static void *(*routines[ROUTINES])(Call *);
+static struct {
+    void *(*handler)(Call *);
+    int64_t large; /* from how many rows or columns on a matrix is worth several threads */
+} routines[ROUTINES];
 static int (*get_threads)(void);
 static void (*set_threads)(int);
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int calls, threads_before; /* how many calls there are now, and what OpenBLAS was set to before the first of them */
 
-/* How many threads of all processes run now or could, as the kernel counts them; 1 if it doesn't say. */
-static int running(void) {
+/* How many other threads, of all processes, run now or could, as the kernel counts them; 0 if it doesn't say. */
+static double running(void) {
     int count = 1;
     FILE *file = fopen("/proc/loadavg", "r");
     if (file) {
         if (fscanf(file, "%*f %*f %*f %d/", &count) != 1) count = 1;
         fclose(file);
     }
-    return count;
+    return count - 1;
 }
 
-static int wanted_threads(const Call *call, int most) {
+/* The seconds for which the cores have been busy since the machine started; -1 if the kernel doesn't say. */
+static double busy_time(void) {
+    long user, nice, system, idle, iowait, irq, softirq, steal;
+    int found = 0;
+    FILE *file = fopen("/proc/stat", "r");
+    if (file) {
+        found = fscanf(file, "cpu %ld %ld %ld %ld %ld %ld %ld %ld", &user, &nice, &system, &idle, &iowait, &irq, &softirq,
+                       &steal);
+        fclose(file);
+    }
+    return found == 8 ? (double)(user + nice + system + irq + softirq + steal) / sysconf(_SC_CLK_TCK) : -1;
+}
+
+static double seconds(clockid_t clock) {
+    struct timespec time = {0};
+    clock_gettime(clock, &time);
+    return time.tv_sec + 1e-9 * time.tv_nsec;
+}
+
+/* How many cores others use: what other processes used since a call that was less than a second ago. Where there was
+   none, the threads that run now are counted, with those of this process that wait in loops. */
+static double used_by_others(void) {
+    static double at, busy, own, used;
+    double now = seconds(CLOCK_MONOTONIC);
+    if (now - at < 0.05) return used; /* the kernel counts in hundredths of seconds */
+    double busy_now = busy_time(), own_now = seconds(CLOCK_PROCESS_CPUTIME_ID);
+    used = now - at < 1 && busy_now >= 0 ? (busy_now - busy - (own_now - own)) / (now - at) : running();
+    at = now, busy = busy_now, own = own_now;
+    return used;
+}
+
+static int is_large(const Call *call, int64_t large) {
     const Buffer *matrix = call->operands.size ? call->operands.values[0] : NULL;
     for (int64_t axis = matrix ? matrix->rank - 2 : 0; matrix && axis < matrix->rank; axis++)
-        if (axis >= 0 && matrix->dims[axis] >= SMALL) {
-            int idle = most - (running() - 1);
-            return idle < 1 ? 1 : idle < most ? idle : most;
-        }
-    return 1;
+        if (axis >= 0 && matrix->dims[axis] >= large) return 1;
+    return 0;
 }
 
 static void *run(int number, Call *call) {
-    if (call->extension || call->stage != EXECUTE) return routines[number](call);
+    void *(*handler)(Call *) = routines[number].handler;
+    if (call->extension || call->stage != EXECUTE) return handler(call);
     pthread_mutex_lock(&lock);
     if (!calls++) threads_before = get_threads();
-    int most = threads_before;
+    int most = threads_before, threads = 1;
+    if (most > 1 && is_large(call, routines[number].large)) {
+        threads = (int)(most - used_by_others() + 0.5);
+        threads = threads < 1 ? 1 : threads < most ? threads : most;
+    }
     pthread_mutex_unlock(&lock);
-    int threads = most > 1 ? wanted_threads(call, most) : 1;
     if (most > 1) set_threads(threads);
-    void *error = routines[number](call);
+    void *error = handler(call);
     pthread_mutex_lock(&lock);
     if (!--calls && most > 1) set_threads(threads_before);
     pthread_mutex_unlock(&lock);
@@ -93,8 +130,8 @@ void xpr_set_threads(void *get, void *set) {
     set_threads = (void (*)(int))set;
 }
 
-/* The handler that calls a routine, which has a number below 100, with the threads for its problem. */
-void *xpr_threaded(int number, void *routine) {
-    routines[number] = (void *(*)(Call *))routine;
+/* The handler that calls a routine, which has a number below 100, with several threads for matrices that are large. */
+void *xpr_threaded(int number, void *routine, int64_t large) {
+    routines[number].handler = (void *(*)(Call *))routine, routines[number].large = large;
     return (void *)handlers[number];
 }
