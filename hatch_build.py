@@ -1,5 +1,5 @@
 """What the package is built with, where there is a C compiler: functions that programs call (xpr/backend/c/), and the
-fast path of jitted calls (xpr/compile/_known_calls.c), which needs Python's headers, too; and its URLs."""
+fast paths of pytrees and jitted calls (`MODULES`), which need Python's headers, too; and its URLs."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 FOLDER = Path("xpr", "backend", "c")
 LIBRARY = FOLDER / "native.so"
-KNOWN_CALLS = Path("xpr", "compile", "_known_calls.c")
+MODULES = [Path("xpr", "_trees.c"), Path("xpr", "compile", "_known_calls.c")]
 
 
 def compiled(root: str, sources: list[Path], target: Path, *options: str) -> bool:
@@ -42,11 +42,12 @@ class CustomBuildHook(BuildHookInterface):
         if compiled(self.root, sources, LIBRARY):
             build_data["artifacts"].append(str(LIBRARY))
             build_data["tag"] = f"py3-none-{platform}"
-        module = KNOWN_CALLS.with_suffix(sysconfig.get_config_var("EXT_SUFFIX"))
-        if compiled(self.root, [KNOWN_CALLS], module, f"-I{sysconfig.get_path('include')}"):
-            build_data["artifacts"].append(str(module))
-            python = f"cp{sys.version_info.major}{sys.version_info.minor}"
-            build_data["tag"] = f"{python}-{python}-{platform}"
+        for source in MODULES:
+            module = source.with_suffix(sysconfig.get_config_var("EXT_SUFFIX"))
+            if compiled(self.root, [source], module, f"-I{sysconfig.get_path('include')}"):
+                build_data["artifacts"].append(str(module))
+                python = f"cp{sys.version_info.major}{sys.version_info.minor}"
+                build_data["tag"] = f"{python}-{python}-{platform}"
         build_data["pure_python"] = "tag" not in build_data
 
 

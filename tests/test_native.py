@@ -1,11 +1,16 @@
 """Code in C: with and without it results are the same, and programs that leave this installation call none of it."""
 
+import gc
+import re
+import weakref
+
 import numpy as np
 import pytest
 
 import xpr
 import xpr.numpy as jnp
 from tests.helpers import run_python
+from xpr import tree, tree_util
 from xpr.backend import native
 from xpr.compile import known_calls
 from xpr.config_contexts import enable_x64
@@ -225,6 +230,110 @@ def test_calls_are_the_same_without_c():
     in_c, in_python = (run_python(CALLS, XPR_NATIVE=on).split("\n", 1) for on in ("1", "0"))
     assert (in_c[0], in_python[0]) == ("xpr.compile._known_calls", "xpr.compile.known_calls")
     assert in_c[1] == in_python[1] and "nothing is kept True" in in_c[1]
+
+
+TREES = """
+import collections, time
+from typing import NamedTuple
+from xpr import tree, tree_util
+
+class Pair(NamedTuple):
+    left: object
+    right: object
+
+class Node:  # of two children, and static data
+    def __init__(self, children, data): self.children, self.data = children, data
+
+class Named(Node): pass
+class Broken(Node): pass
+class Sentinel: pass
+class Listed(list): pass
+
+class Odd(tuple):
+    _fields = ("x",)
+
+sentinel, full = Sentinel(), Sentinel()
+full.attribute = 1
+key = tree_util.GetAttrKey
+tree_util.register_pytree_node(Node, lambda x: (x.children, x.data), lambda data, children: Node(children, data))
+tree_util.register_pytree_with_keys(
+    Named, lambda x: ([(key(name), child) for name, child in zip("ab", x.children)], x.data),
+    lambda data, children: Named(children, data))
+tree_util.register_pytree_node(Broken, lambda x: x.children, lambda data, children: None)
+deep = []
+for _ in range(5000):
+    deep = [deep]
+data = [1, True, 1.0, 0.0, -0.0, 1j, "a", b"a", None, (), (1,), (True,), ((int, 1),), int, len, frozenset(),
+        frozenset({1}), sentinel, full, lambda: 0, [1], {}]
+trees = [
+    1, None, (), [], {}, (1, [2, (3,)], {"b": 4, "a": 5}), {"a": 4, "b": 5}, {1: 2}, {True: 2}, {1.0: 2}, {-0.0: 2},
+    {0.0: 2}, {"a": 1, 2: 3}, Pair(1, [2]), collections.deque([1, 2], 5), collections.OrderedDict(b=1, a=2),
+    collections.defaultdict(int, b=1, a=2), time.gmtime(0), Listed([1]), Odd((1,)), Odd((1, 2)), deep, Broken(1, 2),
+    [collections.deque([1])], {"c": {"b": {"a": 1}}}, *[cls((1, [2]), d) for d in data for cls in (Node, Named)],
+]
+structures = []
+for _ in range(2):
+    for each in trees:
+        for function in (tree.flatten, tree.leaves, tree.structure):
+            try:
+                result = function(each)
+            except (RuntimeError, TypeError, ValueError) as error:
+                print(type(error).__name__, str(error)[:60])
+            else:
+                print(type(result[-1] if isinstance(result, tuple) else result).__name__)
+                if function is tree.flatten:
+                    leaves, structure = result
+                    structures.append(structure)
+                    again = structure.unflatten(leaves)
+                    print(leaves, structure, type(again).__name__, list(again) if isinstance(again, dict) else "")
+                    if isinstance(again, Node):
+                        print(type(again.data).__name__, again.data is each.data, again.data == each.data)
+print([[i for i, b in enumerate(structures) if a == b] for a in structures])
+"""
+
+
+@pytest.mark.skipif(tree.flatten_natively is None, reason="trees are not flattened in C (hatch_build.py)")
+def test_trees_are_the_same_without_c():
+    in_c, in_python = (re.sub(r" at 0x\w+", "", run_python(TREES, XPR_NATIVE=on)) for on in ("1", "0"))
+    assert in_c == in_python and "Broken was registered" not in in_c
+
+
+def _closing_over(value):
+    return lambda: value
+
+
+def _with_default(value):
+    def function(x=value):
+        return x
+
+    return function
+
+
+def _with_attribute(value):
+    def function():
+        return 0
+
+    function.attribute = value
+    return function
+
+
+@pytest.mark.parametrize("holder", [lambda x: x, lambda x: (x,), _closing_over, _with_default, _with_attribute])
+def test_structures_that_are_kept_hold_no_objects(holder):
+    class Node:
+        def __init__(self, data):
+            self.data = data
+
+    class Held:
+        def __init__(self):
+            self.attribute = np.zeros(3)
+
+    tree_util.register_pytree_node(Node, lambda x: ((1,), x.data), lambda data, children: Node(data))
+    held = Held()
+    alive, data = weakref.ref(held), holder(held)
+    assert tree.leaves(Node(data)) == [1] and tree.flatten(Node(data))[0] == [1]
+    del held, data
+    gc.collect()
+    assert alive() is None
 
 
 def test_numpy_arguments_that_a_running_program_reads_are_not_written_to():

@@ -25,6 +25,11 @@ def _flag(name: str, default: bool = False) -> bool:
     return os.environ.get(name, str(int(default))).strip().lower() in ("1", "true", "yes", "on")
 
 
+def native_code_wanted() -> bool:
+    """Whether code in C may be used, where it is installed."""
+    return os.environ.get("XPR_NATIVE", "1").strip().lower() not in ("0", "false", "no", "off")
+
+
 def _frames_shown(value: Any) -> Any:
     """The value of the setting traceback_filtering that a flag says in other words."""
     word = str(value).strip().lower()

@@ -34,20 +34,24 @@ class PyTreeDef:
     (True, 2, 5)
     """
 
-    __slots__ = ("spec",)
+    __slots__ = ("_hash", "spec")
     __module__ = "xpr.tree_util"
 
     def __init__(self, spec: optree.PyTreeSpec) -> None:
-        self.spec = spec
+        self.spec, self._hash = spec, 0
 
     num_leaves = property(lambda self: self.spec.num_leaves)
     num_nodes = property(lambda self: self.spec.num_nodes)
 
     def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
         return self.spec == other.spec if type(other) is PyTreeDef else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.spec)
+        if not self._hash:
+            self._hash = hash(self.spec)
+        return self._hash
 
     def __repr__(self) -> str:
         return f"PyTreeDef({_text(self)})"

@@ -135,7 +135,7 @@ def _bare(key: Any) -> Any:
 
 
 class _Registration(NamedTuple):
-    flatten: Callable[[Any], Any]  # the first two are known to compile/_known_calls.c
+    flatten: Callable[[Any], Any]  # the first two are known to _trees.c
     fields: tuple[Sequence[str], Sequence[str]] | None  # the names of children and static data of a dataclass
     unflatten: Unflatten
     names_keys: bool  # its flatten function hands its keys to optree, so that they are known from a structure alone

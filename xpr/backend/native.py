@@ -7,7 +7,6 @@ same in operations of XLA.
 from __future__ import annotations
 
 import ctypes
-import os
 import sys
 import threading
 from functools import cache
@@ -18,6 +17,7 @@ import numpy as np
 
 from xpr.backend import runtime
 from xpr.backend.foreign import pycapsule
+from xpr.config import native_code_wanted
 
 LIBRARY = Path(__file__).parent / "c" / "native.so"  # compiled by hatch_build.py
 SORT, ORDER = "xpr_sort", "xpr_order"  # described in c/sort.c
@@ -25,15 +25,10 @@ THREADED = "xpr_threaded_"  # names of routines that c/lapack.c calls begin so
 _lock = threading.Lock()
 
 
-def wanted() -> bool:
-    """Whether code in C may be used, where it is installed."""
-    return os.environ.get("XPR_NATIVE", "1").strip().lower() not in ("0", "false", "no", "off")
-
-
 @cache
 def available() -> bool:
     """Whether programs may call these functions."""
-    return LIBRARY.exists() and wanted()
+    return LIBRARY.exists() and native_code_wanted()
 
 
 def is_called_by(text: str) -> bool:

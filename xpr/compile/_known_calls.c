@@ -1,5 +1,4 @@
-/* `call_known` and `KnownCaller` of known_calls.py and `flatten_plain` of plain_trees.py, which say what they do, by
-   CPython's interface. Here nodes of registered classes are flattened as well. */
+/* `call_known` and `KnownCaller` of known_calls.py, which says what they do, by CPython's interface. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -10,194 +9,14 @@ enum { RUN, HANDLERS, IN_BACKGROUND, CONSTANTS, UNUSED, AVALS, DEVICES, UNFLATTE
 /* The kinds of nodes in its plan, see `plan_of` there. */
 enum { TUPLE, LIST, DICT, NAMEDTUPLE, REGISTERED, DATACLASS };
 
+static PyTypeObject *numpy_scalar;
 static PyTypeObject *array, *known_calls;                           /* the classes of arrays and of `KnownCalls`, */
 static Py_ssize_t aval_at, host_at, buffer_at, device_at;           /* and where their instances have their slots */
 static Py_ssize_t direct_at, in_trees_at, in_nodes_at, static_at, by_value_at;
-static PyObject *context, *settings, *plain_type, *put, *new_buffers, *keep_until_done, *flatten_nodes, *cache_key;
-static PyObject *dtype_class, *inexact;
-static PyObject *registered; /* what is known of each class of nodes, whose function to flatten them comes first */
-static PyObject *s_buffer, *s_call, *s_consume_token, *s_consume_with_handlers, *s_dtype, *s_fields, *s_is_ready;
+static PyObject *context, *settings, *plain_type, *put, *new_buffers, *keep_until_done, *cache_key, *dtype_class, *inexact;
+static PyObject *flatten_plain, *flatten_nodes; /* the functions that flatten arguments for the two tables of trees */
+static PyObject *s_buffer, *s_call, *s_consume_token, *s_consume_with_handlers, *s_dtype, *s_is_ready;
 static PyObject *s_runs_known_calls, *s_trace, *s_trace_key;
-
-/* The static data of a node in a key. An object whose class is written in Python is hashed as its class, since its own
-   hash may take longer than the rest of a call: such data are told apart by `==` alone, as in jaxlib's structures. */
-typedef struct {
-    PyObject_HEAD
-    PyObject *value;
-} StaticData;
-
-/* -1 with an exception if the value, or one in a tuple, has no hash. */
-static Py_hash_t hash_of(PyObject *value) {
-    PyTypeObject *type = Py_TYPE(value);
-    if (type == &PyTuple_Type) {
-        Py_uhash_t hash = 0x345678;
-        for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(value); i++) {
-            Py_hash_t item = hash_of(PyTuple_GET_ITEM(value, i));
-            if (item == -1) return -1;
-            hash = hash * 1000003 ^ (Py_uhash_t)item;
-        }
-        return hash == (Py_uhash_t)-1 ? -2 : (Py_hash_t)hash;
-    }
-    int in_python = (type->tp_flags & Py_TPFLAGS_HEAPTYPE) && !PyType_Check(value);
-    if (!in_python || type->tp_hash == PyObject_HashNotImplemented) return PyObject_Hash(value);
-    return PyObject_Hash((PyObject *)type);
-}
-
-static Py_hash_t static_data_hash(StaticData *self) { return hash_of(self->value); }
-
-static PyObject *static_data_compare(StaticData *self, PyObject *other, int operation) {
-    if (operation != Py_EQ || Py_TYPE(other) != Py_TYPE(self)) Py_RETURN_NOTIMPLEMENTED;
-    int are_equal = PyObject_RichCompareBool(self->value, ((StaticData *)other)->value, Py_EQ);
-    return are_equal < 0 ? NULL : PyBool_FromLong(are_equal);
-}
-
-static int static_data_traverse(StaticData *self, visitproc visit, void *arg) {
-    Py_VISIT(self->value);
-    return 0;
-}
-
-static int static_data_clear(StaticData *self) {
-    Py_CLEAR(self->value);
-    return 0;
-}
-
-static void static_data_dealloc(StaticData *self) {
-    PyObject_GC_UnTrack(self);
-    static_data_clear(self);
-    PyObject_GC_Del(self);
-}
-
-static PyTypeObject static_data_type = {
-    PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "xpr.compile._known_calls.StaticData",
-    .tp_basicsize = sizeof(StaticData),
-    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION,
-    .tp_hash = (hashfunc)static_data_hash,
-    .tp_richcompare = (richcmpfunc)static_data_compare,
-    .tp_traverse = (traverseproc)static_data_traverse,
-    .tp_clear = (inquiry)static_data_clear,
-    .tp_dealloc = (destructor)static_data_dealloc,
-};
-
-/* Appends a node's static data to the structure. */
-static int append_static_data(PyObject *structure, PyObject *value) {
-    StaticData *data = PyObject_GC_New(StaticData, &static_data_type);
-    if (!data) return -1;
-    data->value = Py_NewRef(value);
-    PyObject_GC_Track(data);
-    int status = PyList_Append(structure, (PyObject *)data);
-    Py_DECREF(data);
-    return status;
-}
-
-/* None, tuples, named ones among them, lists and dicts. */
-static int is_container(PyObject *x) {
-    if (x == Py_None || PyTuple_CheckExact(x) || PyList_CheckExact(x) || PyDict_CheckExact(x)) return 1;
-    return PyTuple_Check(x) && PyObject_HasAttr((PyObject *)Py_TYPE(x), s_fields);
-}
-
-/* Appends a container's type and size to the structure. */
-static int describe(PyObject *structure, PyObject *x, Py_ssize_t size) {
-    PyObject *number = PyLong_FromSsize_t(size);
-    int failed = !number || PyList_Append(structure, (PyObject *)Py_TYPE(x)) < 0 || PyList_Append(structure, number) < 0;
-    Py_XDECREF(number);
-    return failed ? -1 : 0;
-}
-
-static int flatten(PyObject *x, PyObject *leaves, PyObject *structure);
-
-/* Flattens an element of a container that may change meanwhile: comparing keys can run any code. */
-static int flatten_kept(PyObject *x, PyObject *leaves, PyObject *structure) {
-    Py_INCREF(x);
-    int status = flatten(x, leaves, structure);
-    Py_DECREF(x);
-    return status;
-}
-
-/* The attributes of an object with these names. */
-static PyObject *attributes(PyObject *x, PyObject *names) {
-    Py_ssize_t n = PyTuple_GET_SIZE(names);
-    PyObject *values = PyTuple_New(n);
-    for (Py_ssize_t i = 0; values && i < n; i++) {
-        PyObject *value = PyObject_GetAttr(x, PyTuple_GET_ITEM(names, i));
-        if (value) PyTuple_SET_ITEM(values, i, value);
-        else Py_CLEAR(values);
-    }
-    return values;
-}
-
-/* A node's children and static data, in a tuple: of a dataclass its fields, otherwise what the function of its class
-   gives, and perhaps keys. */
-static PyObject *parts_of_node(PyObject *registration, PyObject *x) {
-    PyObject *fields = PyTuple_GET_ITEM(registration, 1);
-    if (fields == Py_None) return PyObject_CallOneArg(PyTuple_GET_ITEM(registration, 0), x);
-    PyObject *children = attributes(x, PyTuple_GET_ITEM(fields, 0)), *parts = NULL;
-    PyObject *data = children ? attributes(x, PyTuple_GET_ITEM(fields, 1)) : NULL;
-    if (data) parts = PyTuple_Pack(2, children, data);
-    Py_XDECREF(children);
-    Py_XDECREF(data);
-    return parts;
-}
-
-static int flatten_node(PyObject *registration, PyObject *x, PyObject *leaves, PyObject *structure) {
-    PyObject *parts = parts_of_node(registration, x), *children = NULL;
-    if (!parts) return -1;
-    if (PyTuple_Check(parts) && PyTuple_GET_SIZE(parts) >= 2)
-        children = PySequence_Fast(PyTuple_GET_ITEM(parts, 0), "children are no sequence");
-    else PyErr_SetString(PyExc_TypeError, "not a tuple of children and static data");
-    int failed = !children || describe(structure, x, PySequence_Fast_GET_SIZE(children)) < 0 ||
-        append_static_data(structure, PyTuple_GET_ITEM(parts, 1)) < 0;
-    for (Py_ssize_t i = 0; !failed && i < PySequence_Fast_GET_SIZE(children); i++)
-        failed = flatten_kept(PySequence_Fast_GET_ITEM(children, i), leaves, structure) < 0;
-    Py_XDECREF(children);
-    Py_DECREF(parts);
-    return failed ? -1 : 0;
-}
-
-/* Appends the leaves of a tree, and what tells its structure, in this order: it can be read again from the left. */
-static int flatten(PyObject *x, PyObject *leaves, PyObject *structure) {
-    if (x == Py_None) return PyList_Append(structure, Py_None);
-    PyObject *registration = NULL;
-    if (Py_TYPE(x) != array) registration = PyDict_GetItemWithError(registered, (PyObject *)Py_TYPE(x));
-    if (!registration && PyErr_Occurred()) return -1;
-    if (!registration && !is_container(x))
-        return PyList_Append(leaves, x) < 0 ? -1 : PyList_Append(structure, Py_Ellipsis);
-    if (Py_EnterRecursiveCall(" in a tree")) return -1;
-    int failed;
-    if (registration) failed = flatten_node(registration, x, leaves, structure) < 0;
-    else if (PyDict_CheckExact(x)) {
-        PyObject *keys = PyDict_Keys(x);
-        failed = !keys || PyList_Sort(keys) < 0 || describe(structure, x, PyList_GET_SIZE(keys)) < 0;
-        for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(keys); i++) {
-            PyObject *key = PyList_GET_ITEM(keys, i), *value = PyDict_GetItemWithError(x, key);
-            if (!value && !PyErr_Occurred()) PyErr_SetObject(PyExc_KeyError, key);
-            failed = !value || PyList_Append(structure, key) < 0 || flatten_kept(value, leaves, structure) < 0;
-        }
-        Py_XDECREF(keys);
-    } else {
-        failed = describe(structure, x, PySequence_Fast_GET_SIZE(x)) < 0;
-        for (Py_ssize_t i = 0; !failed && i < PySequence_Fast_GET_SIZE(x); i++)
-            failed = flatten_kept(PySequence_Fast_GET_ITEM(x, i), leaves, structure) < 0;
-    }
-    Py_LeaveRecursiveCall();
-    return failed ? -1 : 0;
-}
-
-/* The leaves of a tree and its structure; None where the keys of a dict have no order, it is too deep, or a node's own
-   function raises an error. */
-static PyObject *flatten_plain(PyObject *module, PyObject *tree) {
-    PyObject *leaves = PyList_New(0), *structure = PyList_New(0), *hashed = NULL, *result = NULL;
-    if (leaves && structure && flatten(tree, leaves, structure) == 0) hashed = PyList_AsTuple(structure);
-    if (hashed) result = PyTuple_Pack(2, leaves, hashed);
-    else if (PyErr_ExceptionMatches(PyExc_Exception)) {
-        PyErr_Clear();
-        result = Py_NewRef(Py_None);
-    }
-    Py_XDECREF(leaves);
-    Py_XDECREF(structure);
-    Py_XDECREF(hashed);
-    return result;
-}
 
 #define SLOT(object, at) (*(PyObject **)((char *)(object) + (at)))
 
@@ -257,7 +76,7 @@ static int take_leaves(Operands *operands, PyObject *structure, PyObject *static
     if (statics) add_to_key(operands, Py_NewRef(statics));
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *x = PySequence_Fast_GET_ITEM(leaves, i);
-        int known = Py_TYPE(x) == array ? add_array(operands, i, x) : is_container(x) ? 0 : add_plain(operands, i, x);
+        int known = Py_TYPE(x) == array ? add_array(operands, i, x) : add_plain(operands, i, x);
         if (known <= 0) return known;
     }
     return _PyTuple_Resize(&operands->key, operands->used) < 0 ? -1 : 1;
@@ -476,21 +295,17 @@ static int has_kwargs(const Arguments *arguments) {
 }
 
 /* The same for arguments in containers, which the function flattens. */
-static PyObject *call_in_trees(PyObject *table, PyObject *(*flatten)(PyObject *, PyObject *), Arguments *arguments) {
+static PyObject *call_in_trees(PyObject *table, PyObject *flatten, Arguments *arguments) {
     if (!PyDict_GET_SIZE(table)) return Py_NewRef(Py_NotImplemented);
     PyObject *kwargs = arguments->kwargs ? Py_NewRef(arguments->kwargs) : PyDict_New();
     PyObject *pair = kwargs ? PyTuple_Pack(2, arguments->args, kwargs) : NULL;
-    PyObject *flat = pair ? flatten(NULL, pair) : NULL, *results = NULL;
+    PyObject *flat = pair ? PyObject_CallOneArg(flatten, pair) : NULL, *results = NULL;
     if (flat == Py_None) results = Py_NewRef(Py_NotImplemented);
     else if (flat) results = call_in(table, PyTuple_GET_ITEM(flat, 1), arguments->statics, PyTuple_GET_ITEM(flat, 0));
     Py_XDECREF(kwargs);
     Py_XDECREF(pair);
     Py_XDECREF(flat);
     return results;
-}
-
-static PyObject *with_nodes(PyObject *module, PyObject *tree) {
-    return PyObject_CallOneArg(flatten_nodes, tree);
 }
 
 static PyObject *call_with(PyObject *known, Arguments *arguments) {
@@ -503,15 +318,16 @@ static PyObject *call_with(PyObject *known, Arguments *arguments) {
     results = call_in_trees(SLOT(known, in_trees_at), flatten_plain, arguments);
     if (results != Py_NotImplemented) return results;
     Py_DECREF(results);
-    return call_in_trees(SLOT(known, in_nodes_at), with_nodes, arguments);
+    return call_in_trees(SLOT(known, in_nodes_at), flatten_nodes, arguments);
 }
 
 /* See `cache_key` of core/primitive.py. */
 static PyObject *key_of_static(PyObject *value) {
-    if (value == Py_None || PyLong_CheckExact(value) || PyBool_Check(value) || PyUnicode_CheckExact(value) ||
-        PyFunction_Check(value))
-        return PyTuple_Pack(2, Py_TYPE(value), value);
-    if (!PyTuple_CheckExact(value)) return PyObject_CallOneArg(cache_key, value);
+    if (!PyTuple_CheckExact(value)) {
+        int has_other = PyFloat_Check(value) || PyComplex_Check(value) || PyTuple_Check(value) ||
+            PyFrozenSet_Check(value) || PyType_IsSubtype(Py_TYPE(value), numpy_scalar);
+        return has_other ? PyObject_CallOneArg(cache_key, value) : PyTuple_Pack(2, Py_TYPE(value), value);
+    }
     Py_ssize_t n = PyTuple_GET_SIZE(value);
     PyObject *keys = PyTuple_New(n);
     for (Py_ssize_t i = 0; keys && i < n; i++) {
@@ -746,9 +562,9 @@ static const struct {
     PyObject **kept_in;
 } names[] = {
     {"Array", (PyObject **)&array}, {"KnownCalls", (PyObject **)&known_calls}, {"context", &context},
-    {"settings", &settings}, {"registered", &registered}, {"INEXACT", &inexact}, {"dtype", &dtype_class},
-    {"plain_type", &plain_type}, {"cache_key", &cache_key}, {"keep_until_done", &keep_until_done}, {"put", &put},
-    {"new_buffers", &new_buffers}, {"flatten_nodes", &flatten_nodes},
+    {"settings", &settings}, {"INEXACT", &inexact}, {"dtype", &dtype_class},
+    {"generic", (PyObject **)&numpy_scalar}, {"plain_type", &plain_type}, {"cache_key", &cache_key}, {"keep_until_done", &keep_until_done}, {"put", &put}, {"new_buffers", &new_buffers},
+    {"flatten_plain", &flatten_plain}, {"flatten_nodes", &flatten_nodes},
 };
 
 static PyObject *bind(PyObject *module, PyObject *namespace) {
@@ -769,7 +585,6 @@ static PyObject *bind(PyObject *module, PyObject *namespace) {
 
 static PyMethodDef functions[] = {
     {"bind", bind, METH_O, "Tells the module, once, what it works with, by names."},
-    {"flatten_plain", flatten_plain, METH_O, "See plain_trees.py."},
     {"call_known", (PyCFunction)(void (*)(void))call_known, METH_FASTCALL, "See known_calls.py."},
     {NULL},
 };
@@ -782,12 +597,11 @@ PyMODINIT_FUNC PyInit__known_calls(void) {
     s_consume_token = PyUnicode_InternFromString("consume_token");
     s_consume_with_handlers = PyUnicode_InternFromString("consume_with_handlers");
     s_dtype = PyUnicode_InternFromString("dtype");
-    s_fields = PyUnicode_InternFromString("_fields");
     s_is_ready = PyUnicode_InternFromString("is_ready");
     s_runs_known_calls = PyUnicode_InternFromString("runs_known_calls");
     s_trace = PyUnicode_InternFromString("trace");
     s_trace_key = PyUnicode_InternFromString("trace_key");
-    PyObject *module = PyType_Ready(&static_data_type) < 0 ? NULL : PyModule_Create(&definition);
+    PyObject *module = PyModule_Create(&definition);
     if (module && PyModule_AddType(module, &caller_type) < 0) Py_CLEAR(module);
     return module;
 }

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr import dtypes, tree
-from xpr.backend import devices, native
+from xpr.backend import devices
 from xpr.backend.argument_buffers import Writable, are_writable, writable_buffers
 from xpr.backend.array import Array
 from xpr.backend.buffers import Buffer
@@ -379,12 +379,13 @@ class KnownCaller:
 
 call_known: Callable[[KnownCalls, tuple[Any, ...], dict[str, Any]], Any] = _call_known
 _flatten: Callable[[Any], tuple[list[Any], Any] | None] = flatten_plain
-in_c = _known_calls is not None and native.wanted()
+in_c = _known_calls is not None and tree.flatten_natively is not None
 if in_c:
     _known_calls.bind({
-        "Array": Array, "KnownCalls": KnownCalls, "context": context, "settings": settings, "registered": registered,
-        "INEXACT": dtypes.INEXACT, "dtype": np.dtype, "plain_type": plain_type, "cache_key": cache_key,
-        "keep_until_done": keep_until_done, "put": _put, "new_buffers": _new_buffers, "flatten_nodes": _flatten_nodes,
+        "Array": Array, "KnownCalls": KnownCalls, "context": context, "settings": settings, "INEXACT": dtypes.INEXACT,
+        "dtype": np.dtype, "generic": np.generic, "plain_type": plain_type, "cache_key": cache_key,
+        "keep_until_done": keep_until_done, "put": _put, "new_buffers": _new_buffers,
+        "flatten_plain": tree.flatten_natively, "flatten_nodes": _flatten_nodes,
     })  # fmt: skip
-    call_known, _flatten = _known_calls.call_known, _known_calls.flatten_plain
+    call_known, _flatten = _known_calls.call_known, tree.flatten_natively
     KnownCaller = _known_calls.KnownCaller  # type: ignore[assignment,misc]

@@ -37,7 +37,7 @@ typedef struct {
     } operands;
 } Call;
 
-enum { EXECUTE = 3, ROUTINES = 100 };
+enum { EXECUTE = 3, ROUTINES = 100, ALONE = 8 }; /* OpenBLAS itself has one thread for fewer rows than these */
 
 static struct {
     void *(*handler)(Call *);
@@ -91,20 +91,23 @@ static double used_by_others(void) {
     return used;
 }
 
-static int is_large(const Call *call, int64_t large) {
+/* How many rows or columns, whichever are more, the first operand's matrices have. */
+static int64_t size_of(const Call *call) {
     const Buffer *matrix = call->operands.size ? call->operands.values[0] : NULL;
+    int64_t size = 0;
     for (int64_t axis = matrix ? matrix->rank - 2 : 0; matrix && axis < matrix->rank; axis++)
-        if (axis >= 0 && matrix->dims[axis] >= large) return 1;
-    return 0;
+        if (axis >= 0 && matrix->dims[axis] > size) size = matrix->dims[axis];
+    return size;
 }
 
 static void *run(int number, Call *call) {
     void *(*handler)(Call *) = routines[number].handler;
-    if (call->extension || call->stage != EXECUTE) return handler(call);
+    int64_t size = call->extension || call->stage != EXECUTE ? 0 : size_of(call);
+    if (size < ALONE) return handler(call);
     pthread_mutex_lock(&lock);
     if (!calls++) threads_before = get_threads();
     int most = threads_before, threads = 1;
-    if (most > 1 && is_large(call, routines[number].large)) {
+    if (most > 1 && size >= routines[number].large) {
         threads = (int)(most - used_by_others() + 0.5);
         threads = threads < 1 ? 1 : threads < most ? threads : most;
     }
