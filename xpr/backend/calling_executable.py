@@ -18,10 +18,11 @@ from typing import Any
 from xpr.backend.buffers import Buffer, Device, get_all, handler_for, put
 from xpr.backend.callbacks import callback_depth, client_of_depth, stored_exception
 from xpr.backend.executable import Executable, runnable
-from xpr.backend.waiting import block_until_ready, direct_execute
+from xpr.backend.waiting import Waiting, block_until_ready, direct_execute
 from xpr.core.avals import ShapedArray
 
 _MOST_SKIPPED = 1024  # runs
+_OFTEN = 3  # runs in a row that came to a call, from which on they are taken for frequent
 
 
 class CallingExecutable(Executable):
@@ -83,14 +84,19 @@ class CallingExecutable(Executable):
                 results = self.execute(buffers).consume_with_handlers(self.handlers)
                 block_until_ready(results)
             except RuntimeError:  # a call of Python, or what the program with callbacks will raise, too
-                self._skipped = min(2**self._failed, _MOST_SKIPPED)
-                self._failed += 1
+                self.failed()
+                self._skipped -= 1
             else:
                 if self._failed:
                     path = direct_execute(self.without_calls)
                     self._failed, self.execute = (0, path[0]) if path else (1, self.execute)
                 return results
         return self._run_with_callbacks(buffers)
+
+    def failed(self) -> None:
+        """Counts a run without calls that has failed: the same call is to be run with them next."""
+        self._skipped = 1 + min(2**self._failed, _MOST_SKIPPED)
+        self._failed += 1
 
     def _run_with_callbacks(self, buffers: list[Buffer]) -> list[Buffer]:
         device = self._device_for_callbacks()
@@ -117,8 +123,11 @@ class CallingExecutable(Executable):
             self._sent[device] = _sent(self._constants, [b.aval for b in self._constants], device)
         return self._sent[device]
 
-    def hot_path(self) -> tuple[Callable[..., Any], list[Any] | None, bool]:
-        return self.run, None, False
+    def hot_path(self) -> tuple[Callable[..., Any], list[Any] | None, Waiting] | None:
+        """As of other programs, once a run has come to no call; a run that fails then is another path's."""
+        if self.without_calls is not None and self._failed < _OFTEN:
+            return None if self._failed else (self.execute, self.handlers, Waiting.AT_ONCE)
+        return self.run, None, Waiting.NEVER
 
     def _run_on(self, device: Device, program: Any, buffers: list[Buffer]) -> list[Buffer]:
         results = program.execute_sharded(buffers, with_tokens=True)

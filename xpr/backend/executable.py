@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from xpr.backend import runtime
 from xpr.backend.allocator import machine_memory
 from xpr.backend.buffers import Buffer, Device, handler_for, moved
-from xpr.backend.waiting import direct_execute
+from xpr.backend.waiting import Waiting, direct_execute
 from xpr.core.avals import ShapedArray
 
 
@@ -67,11 +67,11 @@ class Executable:
                 raise
         return self.run(on_device)
 
-    def hot_path(self) -> tuple[Callable[..., Any], list[Any] | None, bool] | None:
-        """How the program is run from now on: the function, the handlers of its results, and whether to keep its token.
+    def hot_path(self) -> tuple[Callable[..., Any], list[Any] | None, Waiting] | None:
+        """How the program is run from now on: the function, the handlers of its results, and when these are waited for.
 
-        The function and whether to keep the token are those of `direct_execute`; None where that is None. Where there
-        are no handlers, the function has one argument, and returns buffers.
+        The function is that of `direct_execute`; None where that is None. Where there are no handlers, the function has
+        one argument, and returns buffers.
         """
         path = direct_execute(self.raw)
         return path and (path[0], self.handlers, path[1])

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from xpr.backend.buffers import Buffer, Device, moved
 from xpr.backend.compiler import Executable
+from xpr.backend.waiting import Waiting
 from xpr.core.avals import ShapedArray
 
 
@@ -85,9 +86,9 @@ class SequenceExecutable:
             return self.run(on_device)
         return [values[i] for i in self.outs]
 
-    def hot_path(self) -> tuple[Callable[[list[Buffer]], list[Buffer]], None, bool]:
+    def hot_path(self) -> tuple[Callable[[list[Buffer]], list[Buffer]], None, Waiting]:
         """The function that runs it, and no handlers: it returns buffers, and keeps the tokens itself."""
-        return self.run, None, False
+        return self.run, None, Waiting.NEVER
 
     def times(self) -> Counter[Executable]:
         """How often each program runs, in the order in which they first do."""

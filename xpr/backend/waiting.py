@@ -17,6 +17,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from enum import IntEnum
 from queue import SimpleQueue
 from time import perf_counter
 from typing import Any
@@ -31,6 +32,14 @@ SYNCHRONOUS = 1000  # operations: XLA:CPU runs programs of fewer ones in the thr
 # How many programs may run in the background before the first is waited for; 0 once Python exits. XLA:CPU runs at most
 # 32 at a time on each device.
 most_in_background = 64
+
+
+class Waiting(IntEnum):
+    """When the results of a program's runs are waited for; _known_calls.c knows the numbers."""
+
+    NEVER = 0
+    AT_EXIT = 1  # by a token that is kept, see NOTE [end of the process]
+    AT_ONCE = 2  # since the run may fail, and another way is taken then
 
 
 class _ThreadState(threading.local):
@@ -100,11 +109,11 @@ class DispatchedProgram:
         return self.raw.execute_sharded(buffers, with_tokens)
 
 
-def direct_execute(program: Any) -> tuple[Callable[[list[Any], bool], Any], bool] | None:
+def direct_execute(program: Any) -> tuple[Callable[[list[Any], bool], Any], Waiting] | None:
     """The function that runs a program from now on, and whether its caller has to ask for a token and to keep it.
 
     The function is the `execute_sharded` of jaxlib's program where the wrappers of this file and of tiers.py have
-    nothing more to do, and of the wrapper otherwise. Its second argument, `with_tokens`, has to be the second result.
+    nothing more to do, and of the wrapper otherwise. Its second argument says whether to give a token: AT_EXIT.
 
     Returns:
       None as long as that may change: an optimized program is to replace this one, or it isn't known yet whether it
@@ -119,8 +128,8 @@ def direct_execute(program: Any) -> tuple[Callable[[list[Any], bool], Any], bool
             return None
         program = program.raw
     if type(program) is BackgroundProgram:
-        return program.raw.execute_sharded, True
-    return program.execute_sharded, False
+        return program.raw.execute_sharded, Waiting.AT_EXIT
+    return program.execute_sharded, Waiting.NEVER
 
 
 def runs_in_background(program: Any) -> bool:

@@ -5,15 +5,17 @@
 #include <structmember.h>
 
 /* The fields of a `KnownProgram`. */
-enum { RUN, HANDLERS, IN_BACKGROUND, CONSTANTS, UNUSED, AVALS, DEVICES, UNFLATTEN, DONATED, PLAN };
+enum { RUN, HANDLERS, WAITING, CONSTANTS, UNUSED, AVALS, DEVICES, UNFLATTEN, DONATED, PLAN, FAILED };
+/* When its results are waited for, see `Waiting` in backend/waiting.py. */
+enum { NEVER, AT_EXIT, AT_ONCE };
 /* The kinds of nodes in its plan, see `plan_of` there. */
 enum { TUPLE, LIST, DICT, NAMEDTUPLE, REGISTERED, DATACLASS };
 
-static PyTypeObject *numpy_scalar;
-static PyTypeObject *array, *known_calls;                           /* the classes of arrays and of `KnownCalls`, */
-static Py_ssize_t aval_at, host_at, buffer_at, device_at;           /* and where their instances have their slots */
-static Py_ssize_t direct_at, in_trees_at, in_nodes_at, static_at, by_value_at;
-static PyObject *context, *settings, *plain_type, *put, *new_buffers, *keep_until_done, *cache_key, *dtype_class, *inexact;
+static PyTypeObject *array, *known_calls, *numpy_scalar; /* the classes of arrays, of `KnownCalls`, */
+static Py_ssize_t aval_at, host_at, buffer_at, device_at; /* and where the instances of the first two have their slots */
+static Py_ssize_t direct_at, in_trees_at, in_nodes_at, static_at, by_value_at, offered_at;
+static PyObject *context, *settings, *plain_type, *put, *new_buffers, *keep_until_done, *block_until_ready, *cache_key;
+static PyObject *dtype_class, *inexact;
 static PyObject *flatten_plain, *flatten_nodes; /* the functions that flatten arguments for the two tables of trees */
 static PyObject *s_buffer, *s_call, *s_consume_token, *s_consume_with_handlers, *s_dtype, *s_is_ready;
 static PyObject *s_runs_known_calls, *s_trace, *s_trace_key;
@@ -173,10 +175,12 @@ static PyObject *as_results(PyObject *program, PyObject *outs) {
     return results;
 }
 
+static long waiting_of(PyObject *program) { return PyLong_AsLong(PyTuple_GET_ITEM(program, WAITING)); }
+
 /* Has the process end after the program, or lets other calls use the buffers that were written for it. */
 static int after_run(PyObject *program, PyObject *execution, PyObject *outs, PyObject *written) {
     PyObject *token, *done = NULL;
-    if (PyTuple_GET_ITEM(program, IN_BACKGROUND) == Py_True) {
+    if (waiting_of(program) == AT_EXIT) {
         token = PyObject_CallMethodNoArgs(execution, s_consume_token);
         if (token) done = PyObject_CallOneArg(keep_until_done, token);
         Py_XDECREF(token);
@@ -199,13 +203,18 @@ static PyObject *run(PyObject *program, PyObject *buffers, PyObject *written) {
         if (outs && !PyList_CheckExact(outs)) Py_SETREF(outs, PySequence_List(outs));
         if (outs || !PyTuple_GET_SIZE(PyTuple_GET_ITEM(program, DONATED))) return outs;
     } else {
-        PyObject *arguments[] = {NULL, buffers, PyTuple_GET_ITEM(program, IN_BACKGROUND)};
+        PyObject *arguments[] = {NULL, buffers, waiting_of(program) == AT_EXIT ? Py_True : Py_False};
         execution = PyObject_Vectorcall(run, arguments + 1, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     }
     if (execution) {
         PyObject *consumed[] = {execution, handlers};
         outs = PyObject_VectorcallMethod(
             s_consume_with_handlers, consumed, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
+    }
+    if (outs && waiting_of(program) == AT_ONCE) {
+        PyObject *done = PyObject_CallOneArg(block_until_ready, outs);
+        if (!done) Py_CLEAR(outs);
+        Py_XDECREF(done);
     }
     if (!outs && PyErr_ExceptionMatches(PyExc_RuntimeError)) {
         PyErr_Clear();
@@ -253,26 +262,39 @@ static int prepend_constants(PyObject *program, Operands *operands) {
     return 1;
 }
 
-/* The results of a call with these leaves, if `table` has its program; else NotImplemented. */
-static PyObject *call_in(PyObject *table, PyObject *structure, PyObject *statics, PyObject *leaves) {
+/* Forgets the program of a call whose run has failed, until the general path offers it again. */
+static int forget(PyObject *known, PyObject *table, PyObject *key, PyObject *program) {
+    PyObject *done = PyObject_CallNoArgs(PyTuple_GET_ITEM(program, FAILED));
+    if (!done) return -1;
+    Py_DECREF(done);
+    if (PyDict_GetItemWithError(table, key) && PyDict_DelItem(table, key) < 0) return -1;
+    return PyErr_Occurred() ? -1 : PySet_Clear(SLOT(known, offered_at));
+}
+
+/* The results of a call with these leaves, if `table` of `known` has its program; else NotImplemented. */
+static PyObject *call_in(
+    PyObject *known, PyObject *table, PyObject *structure, PyObject *statics, PyObject *leaves) {
     Operands operands = {NULL, 0, NULL, NULL};
     PyObject *program = NULL, *written = NULL, *outs = NULL, *results = NULL;
-    int known = take_leaves(&operands, structure, statics, leaves);
-    if (known > 0) {
+    int is_known = take_leaves(&operands, structure, statics, leaves);
+    if (is_known > 0) {
         program = Py_XNewRef(PyDict_GetItemWithError(table, operands.key));
-        known = program ? 1 : 0;
+        is_known = program ? 1 : 0;
         if (PyErr_Occurred()) { /* in a class that compares its nodes: the general path explains it */
             if (PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
-            else known = -1;
+            else is_known = -1;
         }
     }
-    if (known > 0) known = replace_plain(program, &operands, &written);
-    if (known > 0) known = prepend_constants(program, &operands);
-    if (known > 0) {
+    if (is_known > 0) is_known = replace_plain(program, &operands, &written);
+    if (is_known > 0) is_known = prepend_constants(program, &operands);
+    if (is_known > 0) {
         forget_donated(program, leaves, host_at);
         outs = run(program, operands.buffers, written);
+        if (outs == Py_NotImplemented && PyTuple_GET_ITEM(program, FAILED) != Py_None &&
+            forget(known, table, operands.key, program) < 0)
+            Py_CLEAR(outs);
     }
-    if (known == 0 || outs == Py_NotImplemented) results = Py_NewRef(Py_NotImplemented);
+    if (is_known == 0 || outs == Py_NotImplemented) results = Py_NewRef(Py_NotImplemented);
     else if (outs) {
         forget_donated(program, leaves, buffer_at);
         results = as_results(program, outs);
@@ -295,13 +317,14 @@ static int has_kwargs(const Arguments *arguments) {
 }
 
 /* The same for arguments in containers, which the function flattens. */
-static PyObject *call_in_trees(PyObject *table, PyObject *flatten, Arguments *arguments) {
+static PyObject *call_in_trees(PyObject *known, PyObject *table, PyObject *flatten, Arguments *arguments) {
     if (!PyDict_GET_SIZE(table)) return Py_NewRef(Py_NotImplemented);
     PyObject *kwargs = arguments->kwargs ? Py_NewRef(arguments->kwargs) : PyDict_New();
     PyObject *pair = kwargs ? PyTuple_Pack(2, arguments->args, kwargs) : NULL;
     PyObject *flat = pair ? PyObject_CallOneArg(flatten, pair) : NULL, *results = NULL;
     if (flat == Py_None) results = Py_NewRef(Py_NotImplemented);
-    else if (flat) results = call_in(table, PyTuple_GET_ITEM(flat, 1), arguments->statics, PyTuple_GET_ITEM(flat, 0));
+    else if (flat)
+        results = call_in(known, table, PyTuple_GET_ITEM(flat, 1), arguments->statics, PyTuple_GET_ITEM(flat, 0));
     Py_XDECREF(kwargs);
     Py_XDECREF(pair);
     Py_XDECREF(flat);
@@ -311,14 +334,14 @@ static PyObject *call_in_trees(PyObject *table, PyObject *flatten, Arguments *ar
 static PyObject *call_with(PyObject *known, Arguments *arguments) {
     PyObject *direct = SLOT(known, direct_at), *results;
     if (PyDict_GET_SIZE(direct) && !has_kwargs(arguments)) {
-        results = call_in(direct, NULL, arguments->statics, arguments->args);
+        results = call_in(known, direct, NULL, arguments->statics, arguments->args);
         if (results != Py_NotImplemented) return results;
         Py_DECREF(results);
     }
-    results = call_in_trees(SLOT(known, in_trees_at), flatten_plain, arguments);
+    results = call_in_trees(known, SLOT(known, in_trees_at), flatten_plain, arguments);
     if (results != Py_NotImplemented) return results;
     Py_DECREF(results);
-    return call_in_trees(SLOT(known, in_nodes_at), flatten_nodes, arguments);
+    return call_in_trees(known, SLOT(known, in_nodes_at), flatten_nodes, arguments);
 }
 
 /* See `cache_key` of core/primitive.py. */
@@ -563,7 +586,9 @@ static const struct {
 } names[] = {
     {"Array", (PyObject **)&array}, {"KnownCalls", (PyObject **)&known_calls}, {"context", &context},
     {"settings", &settings}, {"INEXACT", &inexact}, {"dtype", &dtype_class},
-    {"generic", (PyObject **)&numpy_scalar}, {"plain_type", &plain_type}, {"cache_key", &cache_key}, {"keep_until_done", &keep_until_done}, {"put", &put}, {"new_buffers", &new_buffers},
+    {"generic", (PyObject **)&numpy_scalar}, {"plain_type", &plain_type}, {"cache_key", &cache_key},
+    {"keep_until_done", &keep_until_done}, {"block_until_ready", &block_until_ready}, {"put", &put},
+    {"new_buffers", &new_buffers},
     {"flatten_plain", &flatten_plain}, {"flatten_nodes", &flatten_nodes},
 };
 
@@ -578,7 +603,7 @@ static PyObject *bind(PyObject *module, PyObject *namespace) {
     buffer_at = offset_of(arrays, "_buffer"), device_at = offset_of(arrays, "_device");
     direct_at = offset_of(calls, "direct"), in_trees_at = offset_of(calls, "in_trees");
     in_nodes_at = offset_of(calls, "in_nodes"), static_at = offset_of(calls, "static");
-    by_value_at = offset_of(calls, "by_value");
+    by_value_at = offset_of(calls, "by_value"), offered_at = offset_of(calls, "offered");
     if (PyErr_Occurred()) return NULL;
     Py_RETURN_NONE;
 }

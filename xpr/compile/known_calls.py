@@ -24,7 +24,7 @@ from xpr.backend.operands import plain_buffer, plain_type
 from xpr.backend.plain_trees import flatten_plain
 from xpr.backend.sequence import SequenceExecutable
 from xpr.backend.shards import PartitionedExecutable
-from xpr.backend.waiting import keep_until_done
+from xpr.backend.waiting import Waiting, block_until_ready, keep_until_done
 from xpr.compile.partition import has_sharding
 from xpr.config import settings
 from xpr.core.avals import ShapedArray
@@ -47,7 +47,7 @@ class KnownProgram(NamedTuple):
     """A compiled program and how a call runs it; _known_calls.c knows the fields by their order.
 
     Attributes:
-      run, handlers, in_background: what `Executable.hot_path` gives.
+      run, handlers, waiting: what `Executable.hot_path` gives.
       constants: the buffers that its operands begin with.
       unused: buffers for the plain values among the leaves, those of one call in each list, that no call uses at the
         moment; None where new ones are made for each call.
@@ -56,11 +56,12 @@ class KnownProgram(NamedTuple):
       unflatten: makes the results from their leaves; None where they are a single array.
       donated: which of the leaves are donated, so that arrays among them lose their values.
       plan: what `unflatten` makes, as `plan_of` says it, for C; None where that can't, or there is a single array.
+      failed: is called where a run fails whose results are waited for at once; None of other programs.
     """
 
     run: Callable[..., Any]
     handlers: list[Any] | None
-    in_background: bool
+    waiting: Waiting
     constants: list[Buffer]
     unused: list[list[Writable]] | None
     avals: tuple[ShapedArray, ...]
@@ -68,6 +69,7 @@ class KnownProgram(NamedTuple):
     unflatten: Callable[[list[Array]], Any] | None
     donated: tuple[int, ...]
     plan: Any
+    failed: Callable[[], None] | None
 
 
 class KnownCalls:
@@ -101,6 +103,11 @@ class KnownCalls:
         self.in_nodes.clear()
         self.offered.clear()
 
+    def forget(self, table: dict[tuple[Any, ...], KnownProgram], key: tuple[Any, ...]) -> None:
+        """Forgets the program of a call whose run has failed, until the general path offers it again."""
+        table.pop(key, None)
+        self.offered.clear()
+
     def remember(
         self,
         call: Call,
@@ -122,7 +129,9 @@ class KnownCalls:
         if any(not isinstance(call.leaves[i], Array | np.ndarray) for i in donated):  # numbers have shared buffers
             return
         is_partitioned = isinstance(program, PartitionedExecutable)
-        path: Any = (program.run, None, False) if is_partitioned else program.hot_path()  # type: ignore[union-attr]
+        path: Any = (program.run, None, Waiting.NEVER)
+        if not is_partitioned:
+            path = program.hot_path()  # type: ignore[union-attr]
         if path is None:
             return
         self.offered.add(kinds)
@@ -131,19 +140,20 @@ class KnownCalls:
             return
         if any(aval.dtype == dtypes.float0 for aval in program.out_avals):  # not arrays: the general path returns them
             return
-        run, handlers, in_background = path
+        run, handlers, waiting = path
         plain = [aval for x, aval in zip(call.leaves, types) if type(x) is not Array]
         unused: list[list[Writable]] | None = None
         # A result tells when the program has ended.
-        if handlers and not in_background and not donated and are_writable(plain, devices.default_device()):
+        can_tell = handlers and waiting is not Waiting.AT_EXIT and not donated
+        if can_tell and are_writable(plain, devices.default_device()):
             unused = []
         unflatten = plan = None
         if out_tree != _LEAF:
             unflatten = out_tree.spec.unflatten
             plan = plan_of(out_tree.spec) if in_c else None
         known = KnownProgram(
-            run, handlers, in_background, constants, unused, program.out_avals, _result_devices(program), unflatten,
-            tuple(donated), plan,
+            run, handlers, waiting, constants, unused, program.out_avals, _result_devices(program), unflatten,
+            tuple(donated), plan, program.failed if waiting is Waiting.AT_ONCE else None,  # type: ignore[union-attr]
         )  # fmt: skip
         self.store(call, types, known)
 
@@ -224,8 +234,10 @@ def _are_same(values: Sequence[Any], leaves: Sequence[Any]) -> bool:
     return len(values) == len(leaves) and all(map(operator.is_, values, leaves))
 
 
-def _call_in(table: dict[tuple[Any, ...], KnownProgram], first: tuple[Any, ...], leaves: Sequence[Any]) -> Any:
-    """The results of a call with these leaves, if `table` has its program; else NotImplemented.
+def _call_in(
+    known: KnownCalls, table: dict[tuple[Any, ...], KnownProgram], first: tuple[Any, ...], leaves: Sequence[Any]
+) -> Any:
+    """The results of a call with these leaves, if `table` of `known` has its program; else NotImplemented.
 
     `first` is what the key begins with.
     """
@@ -251,7 +263,7 @@ def _call_in(table: dict[tuple[Any, ...], KnownProgram], first: tuple[Any, ...],
         return NotImplemented
     if program is None:
         return NotImplemented
-    run, handlers, in_background, constants, unused, avals, result_devices, unflatten_results, donated, _ = program
+    run, handlers, waiting, constants, unused, avals, result_devices, unflatten_results, donated, _, failed = program
     written: list[Writable] | None = None
     if plain_at:
         if result_devices is not None:
@@ -280,11 +292,16 @@ def _call_in(table: dict[tuple[Any, ...], KnownProgram], first: tuple[Any, ...],
             raise
     else:
         try:
-            results = run(buffers, in_background)
+            results = run(buffers, waiting is Waiting.AT_EXIT)
             outs = results.consume_with_handlers(handlers)
+            if waiting is Waiting.AT_ONCE:
+                block_until_ready(outs)
         except RuntimeError:
-            return NotImplemented  # the general path raises an error, or moves arrays
-        if in_background:
+            if failed is not None:
+                failed()
+                known.forget(table, tuple(key))
+            return NotImplemented  # the general path raises an error, moves arrays, or calls Python
+        if waiting is Waiting.AT_EXIT:
             keep_until_done(results.consume_token())
         elif unused is not None and written is not None and outs[0].is_ready():
             unused.append(written)
@@ -340,14 +357,14 @@ def _call_known(known: KnownCalls, args: tuple[Any, ...], kwargs: dict[str, Any]
         args, kwargs, key = _without_static(*known.static, args, kwargs)
         statics = (key,)
     if known.direct and not kwargs:
-        results = _call_in(known.direct, (settings.trace_key, *statics), args)
+        results = _call_in(known, known.direct, (settings.trace_key, *statics), args)
         if results is not NotImplemented:
             return results
     for table, flatten in ((known.in_trees, flatten_plain), (known.in_nodes, _flatten_nodes)):
         flat = flatten((args, kwargs)) if table else None
         if flat is not None:
             leaves, structure = flat
-            results = _call_in(table, (settings.trace_key, structure, *statics), leaves)
+            results = _call_in(known, table, (settings.trace_key, structure, *statics), leaves)
             if results is not NotImplemented:
                 return results
     return NotImplemented
@@ -384,8 +401,8 @@ if in_c:
     _known_calls.bind({
         "Array": Array, "KnownCalls": KnownCalls, "context": context, "settings": settings, "INEXACT": dtypes.INEXACT,
         "dtype": np.dtype, "generic": np.generic, "plain_type": plain_type, "cache_key": cache_key,
-        "keep_until_done": keep_until_done, "put": _put, "new_buffers": _new_buffers,
-        "flatten_plain": tree.flatten_natively, "flatten_nodes": _flatten_nodes,
+        "keep_until_done": keep_until_done, "block_until_ready": block_until_ready, "put": _put,
+        "new_buffers": _new_buffers, "flatten_plain": tree.flatten_natively, "flatten_nodes": _flatten_nodes,
     })  # fmt: skip
     call_known, _flatten = _known_calls.call_known, tree.flatten_natively
     KnownCaller = _known_calls.KnownCaller  # type: ignore[assignment,misc]
