@@ -14,7 +14,7 @@ enum { TUPLE, LIST, DICT, NAMEDTUPLE, REGISTERED, DATACLASS };
 static PyTypeObject *array, *known_calls, *numpy_scalar; /* the classes of arrays, of `KnownCalls`, */
 static Py_ssize_t aval_at, host_at, buffer_at, device_at; /* and where the instances of the first two have their slots */
 static Py_ssize_t direct_at, in_trees_at, in_nodes_at, static_at, by_value_at, offered_at;
-static PyObject *context, *settings, *plain_type, *put, *new_buffers, *keep_until_done, *block_until_ready, *cache_key;
+static PyObject *context, *settings, *plain_type, *put, *new_buffers, *keep_until_done, *wait_for, *cache_key;
 static PyObject *dtype_class, *inexact;
 static PyObject *flatten_plain, *flatten_nodes; /* the functions that flatten arguments for the two tables of trees */
 static PyObject *s_buffer, *s_call, *s_consume_token, *s_consume_with_handlers, *s_dtype, *s_is_ready;
@@ -212,7 +212,7 @@ static PyObject *run(PyObject *program, PyObject *buffers, PyObject *written) {
             s_consume_with_handlers, consumed, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     }
     if (outs && waiting_of(program) == AT_ONCE) {
-        PyObject *done = PyObject_CallOneArg(block_until_ready, outs);
+        PyObject *done = PyObject_CallOneArg(wait_for, outs);
         if (!done) Py_CLEAR(outs);
         Py_XDECREF(done);
     }
@@ -587,7 +587,7 @@ static const struct {
     {"Array", (PyObject **)&array}, {"KnownCalls", (PyObject **)&known_calls}, {"context", &context},
     {"settings", &settings}, {"INEXACT", &inexact}, {"dtype", &dtype_class},
     {"generic", (PyObject **)&numpy_scalar}, {"plain_type", &plain_type}, {"cache_key", &cache_key},
-    {"keep_until_done", &keep_until_done}, {"block_until_ready", &block_until_ready}, {"put", &put},
+    {"keep_until_done", &keep_until_done}, {"wait", &wait_for}, {"put", &put},
     {"new_buffers", &new_buffers},
     {"flatten_plain", &flatten_plain}, {"flatten_nodes", &flatten_nodes},
 };

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr import dtypes, tree
-from xpr.backend import devices
+from xpr.backend import devices, runtime
 from xpr.backend.argument_buffers import Writable, are_writable, writable_buffers
 from xpr.backend.array import Array
 from xpr.backend.buffers import Buffer
@@ -24,7 +24,7 @@ from xpr.backend.operands import plain_buffer, plain_type
 from xpr.backend.plain_trees import flatten_plain
 from xpr.backend.sequence import SequenceExecutable
 from xpr.backend.shards import PartitionedExecutable
-from xpr.backend.waiting import Waiting, block_until_ready, keep_until_done
+from xpr.backend.waiting import Waiting, keep_until_done
 from xpr.compile.partition import has_sharding
 from xpr.config import settings
 from xpr.core.avals import ShapedArray
@@ -40,6 +40,7 @@ except ImportError:
     _known_calls = None  # type: ignore[assignment]
 
 _LEAF = tree.structure(0)
+wait = runtime._jax.batched_block_until_ready  # of programs that run in the thread that calls them: it finds errors
 Program = Executable | SequenceExecutable | PartitionedExecutable
 
 
@@ -295,7 +296,7 @@ def _call_in(
             results = run(buffers, waiting is Waiting.AT_EXIT)
             outs = results.consume_with_handlers(handlers)
             if waiting is Waiting.AT_ONCE:
-                block_until_ready(outs)
+                wait(outs)
         except RuntimeError:
             if failed is not None:
                 failed()
@@ -401,7 +402,7 @@ if in_c:
     _known_calls.bind({
         "Array": Array, "KnownCalls": KnownCalls, "context": context, "settings": settings, "INEXACT": dtypes.INEXACT,
         "dtype": np.dtype, "generic": np.generic, "plain_type": plain_type, "cache_key": cache_key,
-        "keep_until_done": keep_until_done, "block_until_ready": block_until_ready, "put": _put,
+        "keep_until_done": keep_until_done, "wait": wait, "put": _put,
         "new_buffers": _new_buffers, "flatten_plain": tree.flatten_natively, "flatten_nodes": _flatten_nodes,
     })  # fmt: skip
     call_known, _flatten = _known_calls.call_known, tree.flatten_natively
