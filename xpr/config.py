@@ -95,7 +95,8 @@ class Settings(threading.local):
         """Where compiled programs are kept: `compilation_cache_dir`, unless `enable_compilation_cache` is off."""
         return self.compilation_cache_dir if self.enable_compilation_cache else None
 
-    _keyed = (-1, None)  # the number of process-wide updates, and `trace_key` at that time
+    # The number of process-wide updates, and `trace_key` at that time; compile/_known_calls.c reads both, too.
+    _keyed = (-1, None)
 
     @property
     def trace_key(self) -> Any:

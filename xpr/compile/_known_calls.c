@@ -14,11 +14,11 @@ enum { TUPLE, LIST, DICT, NAMEDTUPLE, REGISTERED, DATACLASS };
 static PyTypeObject *array, *known_calls, *numpy_scalar; /* the classes of arrays, of `KnownCalls`, */
 static Py_ssize_t aval_at, host_at, buffer_at, device_at; /* and where the instances of the first two have their slots */
 static Py_ssize_t direct_at, in_trees_at, in_nodes_at, static_at, by_value_at, offered_at;
-static PyObject *context, *settings, *plain_type, *put, *new_buffers, *keep_until_done, *wait_for, *cache_key;
+static PyObject *context, *settings, *config, *plain_type, *put, *new_buffers, *keep_until_done, *wait_for, *cache_key;
 static PyObject *dtype_class, *inexact;
 static PyObject *flatten_plain, *flatten_nodes; /* the functions that flatten arguments for the two tables of trees */
 static PyObject *s_buffer, *s_call, *s_consume_token, *s_consume_with_handlers, *s_dtype, *s_is_ready;
-static PyObject *s_runs_known_calls, *s_trace, *s_trace_key;
+static PyObject *s_keyed, *s_runs_known_calls, *s_trace, *s_trace_key, *s_updates;
 
 #define SLOT(object, at) (*(PyObject **)((char *)(object) + (at)))
 
@@ -61,11 +61,24 @@ static int add_array(Operands *operands, Py_ssize_t i, PyObject *x) {
     return 1;
 }
 
+/* `settings.trace_key`, without a call of Python where no setting has changed since the last one. */
+static PyObject *current_trace_key(void) {
+    PyObject *keyed = PyObject_GetAttr(settings, s_keyed), *key = NULL;
+    PyObject *updates = keyed ? PyDict_GetItemWithError(config, s_updates) : NULL;
+    if (updates) {
+        int is_current = PyObject_RichCompareBool(PyTuple_GET_ITEM(keyed, 0), updates, Py_EQ);
+        if (is_current > 0) key = Py_NewRef(PyTuple_GET_ITEM(keyed, 1));
+        else if (is_current == 0) key = PyObject_GetAttr(settings, s_trace_key);
+    }
+    Py_XDECREF(keyed);
+    return key;
+}
+
 /* Takes the leaves of a call, a tuple or a list. `structure` is NULL if they are its arguments, `statics` if the function
    has no static ones. */
 static int take_leaves(Operands *operands, PyObject *structure, PyObject *statics, PyObject *leaves) {
     Py_ssize_t n = PySequence_Fast_GET_SIZE(leaves);
-    PyObject *trace_key = PyObject_GetAttr(settings, s_trace_key);
+    PyObject *trace_key = current_trace_key();
     if (!trace_key) return -1;
     operands->key = PyTuple_New(3 + 2 * n);
     operands->buffers = PyList_New(n);
@@ -585,7 +598,7 @@ static const struct {
     PyObject **kept_in;
 } names[] = {
     {"Array", (PyObject **)&array}, {"KnownCalls", (PyObject **)&known_calls}, {"context", &context},
-    {"settings", &settings}, {"INEXACT", &inexact}, {"dtype", &dtype_class},
+    {"settings", &settings}, {"config", &config}, {"INEXACT", &inexact}, {"dtype", &dtype_class},
     {"generic", (PyObject **)&numpy_scalar}, {"plain_type", &plain_type}, {"cache_key", &cache_key},
     {"keep_until_done", &keep_until_done}, {"wait", &wait_for}, {"put", &put},
     {"new_buffers", &new_buffers},
@@ -623,6 +636,8 @@ PyMODINIT_FUNC PyInit__known_calls(void) {
     s_consume_with_handlers = PyUnicode_InternFromString("consume_with_handlers");
     s_dtype = PyUnicode_InternFromString("dtype");
     s_is_ready = PyUnicode_InternFromString("is_ready");
+    s_keyed = PyUnicode_InternFromString("_keyed");
+    s_updates = PyUnicode_InternFromString("_updates");
     s_runs_known_calls = PyUnicode_InternFromString("runs_known_calls");
     s_trace = PyUnicode_InternFromString("trace");
     s_trace_key = PyUnicode_InternFromString("trace_key");

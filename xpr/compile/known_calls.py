@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from xpr import dtypes, tree
+from xpr import config, dtypes, tree
 from xpr.backend import devices, runtime
 from xpr.backend.argument_buffers import Writable, are_writable, writable_buffers
 from xpr.backend.array import Array
@@ -400,9 +400,9 @@ _flatten: Callable[[Any], tuple[list[Any], Any] | None] = flatten_plain
 in_c = _known_calls is not None and tree.flatten_natively is not None
 if in_c:
     _known_calls.bind({
-        "Array": Array, "KnownCalls": KnownCalls, "context": context, "settings": settings, "INEXACT": dtypes.INEXACT,
-        "dtype": np.dtype, "generic": np.generic, "plain_type": plain_type, "cache_key": cache_key,
-        "keep_until_done": keep_until_done, "wait": wait, "put": _put,
+        "Array": Array, "KnownCalls": KnownCalls, "context": context, "settings": settings, "config": vars(config),
+        "INEXACT": dtypes.INEXACT, "dtype": np.dtype, "generic": np.generic, "plain_type": plain_type,
+        "cache_key": cache_key, "keep_until_done": keep_until_done, "wait": wait, "put": _put,
         "new_buffers": _new_buffers, "flatten_plain": tree.flatten_natively, "flatten_nodes": _flatten_nodes,
     })  # fmt: skip
     call_known, _flatten = _known_calls.call_known, tree.flatten_natively
