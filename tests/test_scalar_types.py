@@ -179,3 +179,9 @@ def test_small_integers_are_converted_to_each_other(dtype, other):
         expected = expected - 16 * (expected > 7)
     for converted in (x.astype(other), xpr.jit(lambda x: x.astype(other))(x)):
         assert converted.dtype == other and np.array_equal(np.asarray(converted).astype(int), expected)
+
+
+@pytest.mark.parametrize("dtype", ["int2", "uint2", "int4", "uint4"])
+def test_few_bits_have_no_absolute_values(dtype):
+    with pytest.raises(TypeError, match=f"abs does not accept dtype {dtype}"):
+        lax.abs(lax.iota(dtype, 2))
