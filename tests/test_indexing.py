@@ -805,7 +805,7 @@ def test_values_are_placed_by_64_bit_counts():
 
 def test_unsigned_indices_are_not_counted_from_the_end():
     x = jnp.arange(300)
-    for dtype in (np.uint8, np.uint16):
+    for dtype in (np.uint8, np.uint16, np.uint32):
         i = np.array([2, 250], dtype)
         names = [eqn.primitive.name for eqn in xpr.make_jaxpr(lambda i: x[i])(i).eqns]
         assert names == ["convert_element_type", "broadcast_in_dim", "gather"]

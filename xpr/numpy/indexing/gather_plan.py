@@ -164,6 +164,7 @@ def _vectors(
     if all(type(c.starts) in (int, np.ndarray) for c in columns):
         return _known_vectors(columns, across, shape, sizes)
     dtype = common_dtype([c.starts for c in columns if type(c.starts) not in (int, np.ndarray)])
+    dtype = {dtypes.uint32: dtypes.int32, dtypes.uint64: dtypes.int64}.get(dtype, dtype)
     parts = [_column(c, across, shape[c.axis], dtype, wraps) for c in columns]
     return concatenate(parts, len(across)), False
 
