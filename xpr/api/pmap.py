@@ -174,8 +174,8 @@ class _Mapped:
             counted = f"{len(args)} positional argument{'' if len(args) == 1 else 's'}"
             raise ArgumentError(
                 f"{describe_function(self.fun)}: pmapped function has static_broadcasted_argnums="
-                f"{options.static_argnums} but was called with only {counted}. All static broadcasted arguments must be "
-                "passed positionally."
+                f"{options.static_argnums} but was called with only {counted}. All static broadcasted arguments must "
+                "be passed positionally."
             ) from None
         axes = _without(options.in_axes, static)
         call = Call(args, kwargs, {i: args[i] for i in static})
