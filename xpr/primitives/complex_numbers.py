@@ -183,7 +183,7 @@ abs_p = elementwise(
 )
 abs = function_of(
     abs_p,
-    """The absolute value of each element; real for complex elements. Integers have 8 bits or more.
+    """The absolute value of each element, real for complex ones; not of integers of fewer than 8 bits.
 
     >>> from xpr import lax
     >>> lax.abs(-3.0)
