@@ -181,7 +181,7 @@ USES = [
     lambda p, x: jnp.sum(p), lambda p, x: lax.mul(p, x), lambda p, x: lax.sin(p), lambda p, x: jnp.where(x > 1, p, x),
     lambda p, x: x.at[0].set(jnp.max(p)), lambda p, x: x.at[:].add(p), lambda p, x: jnp.array([p, x]),
     lambda p, x: jnp.concatenate([p, x]), lambda p, x: lax.scan(lambda c, v: (c + v, v), 0.0, p),
-    lambda p, x: lax.cond(True, lambda v: v + 1, lambda v: v, p), lambda p, x: xpr.jit(lambda v: v * 2)(p),
+    lambda p, x: lax.cond(True, lambda v: v + 1, lambda v: v, p),
     lambda p, x: xpr.grad(lambda v: (v * p).sum())(x), lambda p, x: xpr.vmap(lambda v: v * 2)(p),
     lambda p, x: jnp.linspace(jnp.max(p), Held(x[0]), 3), lambda p, x: Held(x * 2) if isinstance(p, Held) else x * 2,
 ]  # fmt: skip
@@ -208,7 +208,13 @@ def test_objects_with_an_array_index_and_are_results():
     np.testing.assert_array_equal(x[places], [1, 3])
     np.testing.assert_array_equal(xpr.jit(lambda i: x.at[Held(i)].set(0.0))(jnp.array([1])), [1, 0, 3])
     assert xpr.grad(lambda x: Held(x * x))(3.0) == 6
-    assert xpr.jit(lambda x: Held(x + 1))(Held(jnp.float32(1))) == 2
+    assert xpr.jit(lambda x: Held(x + 1))(jnp.float32(1)) == 2
+
+
+@pytest.mark.parametrize("around", [lambda f: f, xpr.jit])
+def test_objects_with_an_array_are_no_arguments_of_jit(around):
+    with pytest.raises(ValueError, match=r"argument v of .* is of type .*Held, which is no array.*Pass .*asarray\(v\)"):
+        around(lambda x: xpr.jit(lambda v: v * 2)(Held(x)))(jnp.ones(3))
 
 
 # -- Messages

@@ -62,9 +62,12 @@ class TestCheck:
 
     def test_formats(self):
         def f(x):
-            checkify.check(x < 0, "{} {y:.2f} {name} {z}", x, y=x / 3, name="n", z=jnp.ones(2) * x)
+            checkify.check(x < 0, "{} {y:.2f} {n} {z}", x, y=x / 3, n=2, z=jnp.ones(2) * x)
 
-        assert found(f, 1.0) == "1.0 0.33 n [1. 1.] (`check` failed)"
+        assert found(f, 1.0) == "1.0 0.33 2 [1. 1.] (`check` failed)"
+        for fun in (lambda: checkify.check(False, "{}", "a"), lambda: checkify.check(False, "{name}", name="a")):
+            with pytest.raises(TypeError, match="Formatting arguments .* 'a' of type str is neither"):
+                checkify.checkify(fun)()
 
     def test_the_first_error_counts(self):
         def f(x):

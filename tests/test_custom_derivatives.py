@@ -380,6 +380,21 @@ def test_functions_as_static_arguments_may_close_over_tracers():
     np.testing.assert_array_equal(xpr.vmap(at)(X), 200 * X)
 
 
+def test_static_arguments_of_vjp_rules_are_not_traced():
+    fun = xpr.custom_vjp(lambda n, x: x * xpr.tree.leaves(n)[0], nondiff_argnums=(0,))
+    fun.defvjp(lambda n, x: (fun(n, x), None), lambda n, res, ct: (ct,))
+    in_a_list, two = (lambda n, x: fun([n], x)), jnp.float32(2)
+    for call in (
+        xpr.jit(fun),
+        xpr.grad(xpr.jit(fun), 1),
+        xpr.jit(in_a_list),
+        lambda n, x: xpr.jvp(fun, (n, x), (n, x)),
+    ):
+        with pytest.raises(xpr.errors.UnexpectedTracerError, match="that nondiff_argnums names is traced, of type f32"):
+            call(two, 3.0)
+    assert fun(two, 3.0) == 6
+
+
 def test_methods():
     class Scale:
         factor = 3.0

@@ -688,6 +688,12 @@ def test_dimension_numbers_print_as_they_are_made():
         (lambda x: jnp.zeros((0, 2))[jnp.array([0])], IndexError, "axis 0 with size 0"),
         (lambda x: lax.dynamic_slice(x, (0, 0), (4, 4)), TypeError, r"\(4, 4\) does not fit into f32\[3,4\]"),
         (lambda x: lax.dynamic_slice(x, (0.0, 0), (1, 1)), TypeError, "integers"),
+        (
+            lambda x: lax.dynamic_slice(x, (np.int32(1), np.int16(2)), (2, 2)),
+            TypeError,
+            r"same type, .* i32\[\], i16\[",
+        ),
+        (lambda x: lax.dynamic_update_slice(x, x, (np.uint8(1), np.int16(2))), TypeError, r"same type, .* u8\[\], i16"),
         (lambda x: lax.dynamic_update_slice(x, jnp.ones((1, 1), int), (0, 0)), TypeError, r"f32\[3,4\].*i32\[1,1\]"),
         (lambda x: jnp.put_along_axis(x, i3[:, None], 1.0, 1), ValueError, "inplace=False"),
     ],
@@ -795,3 +801,13 @@ def test_values_are_placed_by_64_bit_counts():
     expected = x.copy()
     np.place(expected, x > 2, [10, 20])
     np.testing.assert_array_equal(placed, expected)
+
+
+def test_unsigned_indices_are_not_counted_from_the_end():
+    x = jnp.arange(300)
+    for dtype in (np.uint8, np.uint16, np.uint32):
+        i = np.array([2, 250], dtype)
+        names = [eqn.primitive.name for eqn in xpr.make_jaxpr(lambda i: x[i])(i).eqns]
+        assert names == ["convert_element_type", "broadcast_in_dim", "gather"]
+        np.testing.assert_array_equal(xpr.jit(lambda i: x[i])(i), [2, 250])
+    assert lax.dynamic_slice(x, (np.int16(-1),), (1,)) == lax.dynamic_slice(x, (-1,), (1,)) == 299

@@ -225,6 +225,9 @@ def test_roots_of_several_unknowns_found_in_a_loop_of_unknown_length():
     np.testing.assert_allclose(second, expected, rtol=1e-3)
 
 
+divided = lambda g, y: y / g(1.0)
+
+
 def test_roots_with_auxiliary_data_and_closures():
     def of(y, scale):
         solve = lambda f, x: (jnp.sqrt(y), {"steps": 3, "residual": f(x)})
@@ -233,16 +236,16 @@ def test_roots_with_auxiliary_data_and_closures():
     (value, aux), by_y = xpr.value_and_grad(of, has_aux=True)(4.0, 5.0)
     assert float(value) == 2 and float(by_y) == 0.25 and int(aux["steps"]) == 3
     np.testing.assert_allclose(xpr.vmap(xpr.grad(lambda y, s: of(y, s)[0]), (None, 0))(4.0, B), [0.25, 0.25])
-    assert float(xpr.grad(lambda x: lax.custom_root(lambda x: x - 1, x, lambda f, x: 1.0 + 0 * x, None))(3.0)) == 0
+    assert float(xpr.grad(lambda x: lax.custom_root(lambda x: x - 1, x, lambda f, x: 1.0 + 0 * x, divided))(3.0)) == 0
 
 
 @pytest.mark.parametrize(
     "f, solve, tangent_solve, error, part",
     [
-        (lambda x: (x,), lambda f, x: x, None, TreeMismatch, "`f` must give something like the initial guess"),
-        (lambda x: x * B, lambda f, x: x, None, TypeError, "initial_guess   is f32[]   f f32[2]"),
-        (lambda x: x, lambda f, x: (x,), None, TreeMismatch, "`solve` must give something like the initial guess"),
-        (lambda x: x, lambda f, x: x * B, None, TypeError, "initial_guess   is f32[]   solve f32[2]"),
+        (lambda x: (x,), lambda f, x: x, divided, TreeMismatch, "`f` must give something like the initial guess"),
+        (lambda x: x * B, lambda f, x: x, divided, TypeError, "initial_guess   is f32[]   f f32[2]"),
+        (lambda x: x, lambda f, x: (x,), divided, TreeMismatch, "`solve` must give something like the initial guess"),
+        (lambda x: x, lambda f, x: x * B, divided, TypeError, "initial_guess   is f32[]   solve f32[2]"),
         (lambda x: x, lambda f, x: x, lambda g, y: B * y, TypeError, "`solve` must give x"),
     ],
 )
@@ -253,7 +256,7 @@ def test_wrong_roots(f, solve, tangent_solve, error, part):
         )
     assert part in str(caught.value)
     with pytest.raises(TypeError, match=r"with has_aux=True `solve` must return \(root, auxiliary data\)"):
-        lax.custom_root(f, 1.0, lambda f, x: x, None, has_aux=True)
+        lax.custom_root(lambda x: x, 1.0, lambda f, x: x, divided, has_aux=True)
 
 
 @pytest.mark.parametrize("f, part", [
@@ -261,7 +264,24 @@ def test_wrong_roots(f, solve, tangent_solve, error, part):
 ])  # fmt: skip
 def test_wrong_equations_outside_of_transformations(f, part):
     with pytest.raises(TypeError, match="`f` must give something like the initial guess") as caught:
-        lax.custom_root(f, 1.0, lambda f, x: xpr.tree.leaves(f(x))[0].sum(), None)
+        lax.custom_root(f, 1.0, lambda f, x: xpr.tree.leaves(f(x))[0].sum(), divided)
     assert part in str(caught.value)
-    wide = lax.custom_root(lambda x: x, 1.0, lambda f, x: f(B)[0], None)  # of another argument f gives something else
+    wide = lax.custom_root(
+        lambda x: x, 1.0, lambda f, x: f(B)[0], divided
+    )  # of another argument f gives something else
     assert wide == B[0]
+
+
+@pytest.mark.parametrize("around", [lambda f: f, xpr.jit])
+def test_errors_of_functions_that_only_derivatives_run_are_seen_at_once(around):
+    def fails(*args):
+        raise AssertionError("mine")
+
+    identity, take = (lambda x: x), (lambda f, x: x)
+    for call in (
+        lambda: lax.custom_linear_solve(fails, 1.0, take), lambda: lax.custom_root(fails, 1.0, take, divided),
+        lambda: lax.custom_root(identity, 1.0, take, fails),
+    ):  # fmt: skip
+        with pytest.raises(AssertionError, match="mine"):
+            around(call)()
+    assert int(lax.custom_root(identity, 1, take, fails)) == 1  # integers have no derivative

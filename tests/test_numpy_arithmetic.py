@@ -133,3 +133,21 @@ def test_logarithms_of_sums_of_complex_exponentials_are_principal():
 def test_hypot_refuses_complex_numbers():
     with pytest.raises(ValueError, match="jnp.hypot is not well defined for complex-valued inputs"):
         jnp.hypot(1j, 2.0)
+
+
+def test_complex_numbers_have_an_order_in_numpy_alone():
+    """By their real, then by their imaginary parts, also beside real numbers; the operations compare real numbers."""
+    x, y = np.complex64([1 + 2j, 3, 1, 1j]), np.complex64([1 + 1j, 3 + 1j, 1, 2])
+    for name in ("less", "less_equal", "greater", "greater_equal"):
+        by_parts, function = getattr(np, name), getattr(jnp, name)
+        for fun in (function, xpr.jit(function), xpr.vmap(function)):
+            np.testing.assert_array_equal(fun(x, y), by_parts(x, y))
+        np.testing.assert_array_equal(function(x, 1.0), by_parts(x, 1.0))
+        np.testing.assert_array_equal(function(2, jnp.asarray(x)), by_parts(2, x))
+    np.testing.assert_array_equal(jnp.asarray(x) < y, x < y)
+    for compare in (lax.lt, lax.le, lax.gt, lax.ge):
+        with pytest.raises(TypeError, match="does not accept dtype complex64. It takes real numbers and booleans"):
+            compare(2 + 3j, 4 + 5j)
+    (_, by_max), (_, by_min) = (xpr.jvp(fun, (x[:3], y[:3]), (x[:3], 2 * y[:3])) for fun in (jnp.maximum, jnp.minimum))
+    np.testing.assert_array_equal(by_max, [1 + 2j, 6 + 2j, 1.5])
+    np.testing.assert_array_equal(by_min, [2 + 2j, 3, 1.5])

@@ -95,3 +95,7 @@ def test_static_arguments_must_be_hashable():
         ValueError, match=r"pmap: Non-hashable static arguments are not supported.* number 1 of <lambda> "
     ):
         xpr.pmap(lambda x, y: x, static_broadcasted_argnums=1)(jnp.ones((1, 2)), [3])
+    with pytest.raises(
+        ValueError, match="static_broadcasted_argnums=1 .* 1 positional argument. .* passed positionally"
+    ):
+        xpr.pmap(lambda x, y: x, static_broadcasted_argnums=1)(jnp.ones((1, 2)), y=3)

@@ -179,3 +179,14 @@ def test_small_integers_are_converted_to_each_other(dtype, other):
         expected = expected - 16 * (expected > 7)
     for converted in (x.astype(other), xpr.jit(lambda x: x.astype(other))(x)):
         assert converted.dtype == other and np.array_equal(np.asarray(converted).astype(int), expected)
+
+
+def test_bfloat16_of_the_module_dtypes_is_the_class_of_scalars():
+    assert isinstance(dtypes.bfloat16(1.5), dtypes.bfloat16) and np.dtype(dtypes.bfloat16) == dtypes.bf16
+    assert jnp.ones(2, dtypes.bfloat16).dtype == dtypes.bfloat16
+
+
+@pytest.mark.parametrize("dtype", ["int2", "uint2", "int4", "uint4"])
+def test_few_bits_have_no_absolute_values(dtype):
+    with pytest.raises(TypeError, match=f"abs does not accept dtype {dtype}"):
+        lax.abs(lax.iota(dtype, 2))

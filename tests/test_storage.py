@@ -174,7 +174,7 @@ def test_containers(tmp_path):
 
 ARRAYS = st.builds(
     lambda dtype, shape, kind: kind(np.arange(math.prod(shape)).reshape(shape).astype(dtype)),
-    st.sampled_from(["float32", "int32", "uint8", "bool", dtypes.bfloat16, dtypes.int4, "complex64"]),
+    st.sampled_from(["float32", "int32", "uint8", "bool", dtypes.bf16, dtypes.int4, "complex64"]),
     st.lists(st.integers(0, 4), max_size=3).map(tuple),
     st.sampled_from([jnp.asarray, np.asarray]),
 )
@@ -294,7 +294,7 @@ def test_other_readers(tmp_path):
     found = load_file(file)
     assert sorted(found) == ["0@0", "1@0,0"]
     np.testing.assert_array_equal(found["1@0,0"], np.arange(6.0).reshape(2, 3))
-    assert found["0@0"].dtype == dtypes.bfloat16
+    assert found["0@0"].dtype == dtypes.bf16
 
 
 def test_replacing(tmp_path):

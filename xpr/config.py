@@ -68,6 +68,7 @@ class Settings(threading.local):
     remove_size_one_mesh_axis_from_type: bool = _flag("XPR_REMOVE_SIZE_ONE_MESH_AXIS_FROM_TYPE")
     check_static_indices: bool = _flag("XPR_CHECK_STATIC_INDICES", True)
     disable_bwd_checks: bool = _flag("XPR_DISABLE_BWD_CHECKS")
+    disable_vmap_shmap_error: bool = _flag("XPR_DISABLE_VMAP_SHMAP_ERROR")
     legacy_prng_key: str = os.environ.get("XPR_LEGACY_PRNG_KEY", "allow")
     enable_custom_prng: bool = _flag("XPR_ENABLE_CUSTOM_PRNG")
     default_prng_impl: str = os.environ.get("XPR_DEFAULT_PRNG_IMPL", "threefry2x32")
@@ -129,7 +130,7 @@ _FOR_TRACING = (
     "default_matmul_precision", "numpy_rank_promotion", "numpy_dtype_promotion", "user_contexts", "default_prng_impl",
     "threefry_partitionable", "enable_custom_prng", "explicit_x64_dtypes", "check_static_indices",
     "random_seed_offset", "xla_metadata", "auto_pcast", "remove_size_one_mesh_axis_from_type", "disable_bwd_checks",
-    "allow_f16_reductions",
+    "allow_f16_reductions", "disable_vmap_shmap_error",
 )  # fmt: skip
 _values_for_tracing: Callable[[Any], tuple[Any, ...]] = attrgetter(*_FOR_TRACING)
 

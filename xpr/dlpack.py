@@ -13,7 +13,7 @@ __all__ = ["from_dlpack", "is_supported_dtype"]
 
 # Those of NumPy, and bfloat16; integers of fewer than 8 bits are of kind "V".
 _OF_NUMPY = {dtype for dtype in dtypes.ANY.difference(dtypes.SMALL_FLOATS) if dtype.kind != "V"}
-_SUPPORTED = {*_OF_NUMPY, dtypes.bfloat16}
+_SUPPORTED = {*_OF_NUMPY, dtypes.bf16}
 
 
 def from_dlpack(external_array: Any, device: Any = None, copy: bool | None = None) -> Any:

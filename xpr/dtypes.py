@@ -27,7 +27,8 @@ int4, uint4 = np.dtype(ml_dtypes.int4), np.dtype(ml_dtypes.uint4)
 int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
 float16, float32, float64 = (np.dtype(f"float{n}") for n in (16, 32, 64))
-bfloat16 = np.dtype(ml_dtypes.bfloat16)
+bfloat16 = ml_dtypes.bfloat16  # the class of scalars, which is what this name means in JAX
+bf16 = np.dtype(bfloat16)
 complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
 float8_e4m3fn, float8_e5m2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)
 float8_e4m3b11fnuz = np.dtype(ml_dtypes.float8_e4m3b11fnuz)
@@ -52,7 +53,7 @@ BOOL: DTypes = frozenset({bool_})
 SIGNED: DTypes = frozenset({int2, int4, int8, int16, int32, int64})
 UNSIGNED: DTypes = frozenset({uint2, uint4, uint8, uint16, uint32, uint64})
 INTEGERS: DTypes = SIGNED | UNSIGNED
-FLOATS: DTypes = frozenset({float16, bfloat16, float32, float64, *SMALL_FLOATS})
+FLOATS: DTypes = frozenset({float16, bf16, float32, float64, *SMALL_FLOATS})
 _NAMED_FLOATS = FLOATS | {*_FLOATS_OF_6_BITS}
 _NAMED_SIGNED, _NAMED_UNSIGNED = SIGNED | {int1}, UNSIGNED | {uint1}
 COMPLEX: DTypes = frozenset({complex64, complex128})
@@ -65,7 +66,7 @@ _OF_ML_DTYPES: dict[Any, np.dtype] = {
 }
 
 _SHORT = {
-    bool_: "bool", bfloat16: "bf16", float0: "float0",
+    bool_: "bool", bf16: "bf16", float0: "float0",
     **{np.dtype(f"{kind}{n}"): f"{kind[0]}{n}" for kind in ("int", "uint", "float") for n in (8, 16, 32, 64)
        if f"{kind}{n}" != "float8"},
     complex64: "c64", complex128: "c128", int4: "i4", uint4: "u4", int2: "i2", uint2: "u2",
@@ -364,9 +365,9 @@ _WIDER: dict[Any, tuple[Any, ...]] = {
     uint16: (int32, uint32), int16: (int32,),
     uint32: (int64, uint64), int32: (int64,),
     uint64: ("f*",), int64: ("f*",),
-    "f*": ("c*", float16, bfloat16, *SMALL_FLOATS, *_FLOATS_OF_6_BITS),
+    "f*": ("c*", float16, bf16, *SMALL_FLOATS, *_FLOATS_OF_6_BITS),
     **dict.fromkeys((*SMALL_FLOATS, *_FLOATS_OF_6_BITS), ()),
-    bfloat16: (float32,), float16: (float32,),
+    bf16: (float32,), float16: (float32,),
     float32: (float64, complex64), float64: (complex128,),
     "c*": (complex64,), complex64: (complex128,), complex128: (),
 }  # fmt: skip

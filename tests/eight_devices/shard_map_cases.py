@@ -793,3 +793,15 @@ def test_rules_that_are_not_linear_get_whole_cotangents(inside):
     assert np.abs(expected).max() == 1
     close(gradient(W, X), expected)
     close(xpr.jit(gradient)(W, X), expected)
+
+
+def test_rows_along_an_axis_of_the_specs_with_the_check_off():
+    mesh = xpr.make_mesh((2,), ("i",), devices=xpr.devices()[:2])
+    gathered = lambda x, y: x + lax.all_gather(y, "i", tiled=True)
+    add = xpr.shard_map(gathered, mesh=mesh, in_specs=(P(None), P("i")), out_specs=P(None), check_vma=False)
+    rows, y = jnp.arange(32).reshape(4, 8), jnp.arange(8)
+    mapped = xpr.vmap(add, (0, None), spmd_axis_name="i")
+    with pytest.raises(ValueError, match="spmd_axis_name cannot appear in in_specs"):
+        mapped(rows, y)
+    with override("disable_vmap_shmap_error", True):
+        np.testing.assert_array_equal(mapped(rows, y), rows + y)

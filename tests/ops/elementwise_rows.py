@@ -105,7 +105,7 @@ trigonometry = [
 
 comparisons = [
     *(Row(p, [*TWO, TWO_COMPLEX, PAIRS, INTS, Sample(SPECKLED, SPOTTED)], dtypes=ANY) for p in (e.eq_p, e.ne_p)),
-    *(Row(p, [*TWO, TWO_COMPLEX, PAIRS, INTS, Sample(SPECKLED, SPOTTED, edges=True)], dtypes=ANY)
+    *(Row(p, [*TWO, PAIRS, INTS, Sample(SPECKLED, SPOTTED, edges=True)], dtypes=REALS + BOOLS)
       for p in (e.lt_p, e.le_p, e.gt_p, e.ge_p)),
 ]  # fmt: skip
 

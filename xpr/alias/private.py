@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 import xpr
@@ -181,8 +180,7 @@ literals = SimpleNamespace(
 compiler = SimpleNamespace(backend_compile_and_load=_no_compile)
 # chex counts the devices of clients that exist, keras' tests look at the default one
 xla_bridge = SimpleNamespace(_backends=clients, get_backend=get_backend)
-# equinox writes scalars of bfloat16
-scalar_types = SimpleNamespace(bfloat16=ml_dtypes.bfloat16, result_type=xpr.numpy.result_type)
+dtype_functions = SimpleNamespace(result_type=xpr.numpy.result_type)
 # chex tests functions so curved that differences must be taken with JAX's step
 test_util = SimpleNamespace(check_grads=functools.partial(check_grads, eps=1e-4))
 # tinygp's tests
@@ -229,7 +227,7 @@ MODULES: dict[str, list[Any]] = {
     "jax.extend.ifrt_programs": [ifrt_programs],
     "jax._src.distributed": [distributed],
     "jax.experimental": ["xpr.experimental", experimental],
-    "jax.dtypes": [scalar_types, "xpr.dtypes"],
+    "jax.dtypes": [dtype_functions, "xpr.dtypes"],
     "jax.lib": [lib],
     "jax.util": [util, "xpr.api_util"],
     "jax.version": [version],

@@ -48,12 +48,14 @@ from xpr.control.devices.sharding_constraint import without_layouts
 from xpr.control.refs import check_aliases
 from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call as call_jaxpr
-from xpr.core.avals import ConvertibleArrayError, array_in, aval_of, full_name, integer, is_type_alone, shortened
+from xpr.core.avals import ShapedArray, aval_of, full_name, integer, is_type_alone, shortened
 from xpr.core.interpreter import Tracer, context, transformation
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import all_primitives
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import CACHES, check_function, depth_of_user, describe_function, function_name
+from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.errors import ArgumentError
 from xpr.notices import warn
 from xpr.primitives.sharding_constraint import constrain
 from xpr.transforms.boundary import boundary
@@ -134,6 +136,17 @@ def clear_caches() -> None:
     release_memory()
 
 
+def _makes_an_array(x: Any) -> bool:
+    """Whether an argument is an object with `__jax_array__`, other than a symbolic dimension."""
+    return hasattr(type(x), "__jax_array__") and not is_symbolic_dim(x)
+
+
+def _type_of_argument(x: Any) -> ShapedArray:
+    if _makes_an_array(x):
+        raise TypeError("It is no array, but makes one.")
+    return aval_of(x)
+
+
 class JitFunction(KnownCaller):
     """A function that is compiled when called; `jit` returns it."""
 
@@ -190,7 +203,7 @@ class JitFunction(KnownCaller):
             return self.fun(*args, **kwargs)
         call = self.flattened(args, kwargs)
         try:
-            call.typed([x.aval if type(x) is Array else aval_of(x) for x in call.leaves])
+            call.typed([x.aval if type(x) is Array else _type_of_argument(x) for x in call.leaves])
         except TypeError as error:
             self.check_arrays(call, error)
             raise
@@ -209,8 +222,6 @@ class JitFunction(KnownCaller):
         trace.check_transfers(call.leaves, compiled.flat_shardings()[0])
         try:
             outs = compiled.run(call.leaves)
-        except ConvertibleArrayError:
-            outs = compiled.run(list(map(array_in, call.leaves)))
         except OverflowError:
             self.check_integers(call)
             raise
@@ -239,6 +250,12 @@ class JitFunction(KnownCaller):
     def check_arrays(self, call: Call, error: TypeError) -> None:
         """Raises TypeError if an argument is not an array, naming it."""
         for name, x in zip(call.names(self.fun), call.leaves):
+            if _makes_an_array(x):
+                raise ArgumentError(
+                    f"jit: argument {name} of {describe_function(self.fun)} is of type {full_name(type(x))}, which is "
+                    "no array. Triggering __jax_array__() during abstractification is no longer supported. "
+                    f"Pass xpr.numpy.asarray({name}), or register the class as a pytree."
+                ) from None
             try:
                 aval_of(x)
             except TypeError:

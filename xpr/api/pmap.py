@@ -24,6 +24,7 @@ from xpr.core.avals import aval_of
 from xpr.core.interpreter import NamedAxis, Tracer, axes_in_scope, context
 from xpr.core.jaxpr import ClosedJaxpr, constvars_to_invars
 from xpr.core.source import check_function, describe_function, function_name
+from xpr.errors import ArgumentError
 from xpr.text.parameters import register_parameter
 from xpr.transforms.batch import row_aval
 from xpr.transforms.boundary import boundary
@@ -167,7 +168,15 @@ class _Mapped:
             if results is not NotImplemented:
                 return results
         options = self.options
-        static = positions(options.static_argnums, len(args), "static_broadcasted_argnums")
+        try:
+            static = positions(options.static_argnums, len(args), "static_broadcasted_argnums")
+        except ArgumentError:
+            counted = f"{len(args)} positional argument{'' if len(args) == 1 else 's'}"
+            raise ArgumentError(
+                f"{describe_function(self.fun)}: pmapped function has static_broadcasted_argnums="
+                f"{options.static_argnums} but was called with only {counted}. All static broadcasted arguments must "
+                "be passed positionally."
+            ) from None
         axes = _without(options.in_axes, static)
         call = Call(args, kwargs, {i: args[i] for i in static})
         chosen, leaves = call.of_dynamic(self.fun), call.leaves

@@ -68,7 +68,7 @@ MEMORY_SPACES = {MemorySpace.Device: 1, MemorySpace.Host: 2}  # none is the devi
 DTYPES: dict[int, Any] = {
     0: dtypes.bool_, 1: dtypes.int8, 2: dtypes.int16, 3: dtypes.int32, 4: dtypes.int64, 5: dtypes.uint8,
     6: dtypes.uint16, 7: dtypes.uint32, 8: dtypes.uint64, 9: dtypes.float16, 10: dtypes.float32, 11: dtypes.float64,
-    12: dtypes.complex64, 13: dtypes.complex128, 14: dtypes.bfloat16, 15: dtypes.int4, 16: dtypes.uint4,
+    12: dtypes.complex64, 13: dtypes.complex128, 14: dtypes.bf16, 15: dtypes.int4, 16: dtypes.uint4,
     17: dtypes.float8_e4m3b11fnuz, 18: dtypes.float8_e4m3fn, 19: dtypes.float8_e4m3fnuz, 20: dtypes.float8_e5m2,
     21: dtypes.float8_e5m2fnuz, 22: np.dtype(dtypes.float0), 23: np.dtype(ml_dtypes.float8_e4m3),
     24: np.dtype(ml_dtypes.float8_e3m4), 25: np.dtype(ml_dtypes.float8_e8m0fnu),

@@ -14,7 +14,7 @@ from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import ArrayTooLargeError
 
 _ELEMENT = {
-    dtypes.bool_: "i1", dtypes.bfloat16: "bf16", dtypes.float16: "f16", dtypes.float32: "f32", dtypes.float64: "f64",
+    dtypes.bool_: "i1", dtypes.bf16: "bf16", dtypes.float16: "f16", dtypes.float32: "f32", dtypes.float64: "f64",
     dtypes.complex64: "complex<f32>", dtypes.complex128: "complex<f64>", dtypes.float0: "i1",
     **{np.dtype(f"int{n}"): f"i{n}" for n in (8, 16, 32, 64)},
     **{np.dtype(f"uint{n}"): f"ui{n}" for n in (8, 16, 32, 64)},

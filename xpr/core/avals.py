@@ -364,7 +364,7 @@ TYPED_SCALARS: dict[type, ShapedArray] = {
     dtype.type: ShapedArray((), dtype)
     for dtype in (
         dtypes.bool_, dtypes.int8, dtypes.int16, dtypes.int32, dtypes.uint8, dtypes.uint16, dtypes.uint32,
-        dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.complex64,
+        dtypes.float16, dtypes.bf16, dtypes.float32, dtypes.complex64,
     )
 }  # fmt: skip
 

@@ -68,7 +68,8 @@ def solve(avals: Sequence[Any], names: Sequence[str]) -> DimensionSolution:
     for each in equations:
         equations[0].expression.scope.check_same(each.expression, f"in the types of arguments, at {each.name}")
     shapes = [f"{name}.shape = {aval.shape}" for aval, name in zip(avals, names) if aval.is_symbolic]
-    solver = _Solver(", ".join(shapes).replace(",)", ")"))
+    listed = ", ".join(shapes).replace(",)", ")")
+    solver = _Solver(f"Using the following polymorphic shapes specifications: {listed}.")
     while equations:
         waiting = [each for each in equations if not solver.take(each)]
         if len(waiting) == len(equations):
@@ -96,7 +97,7 @@ class _Solver:
         self.shapes = shapes
         self.values: dict[str, Any] = {}
         self.checks: list[ShapeCheck] = []
-        self.known: list[tuple[str, Any]] = []  # variables with their values, for messages
+        self.known: list[tuple[str, tuple[Any, Any]]] = []  # for messages: of each variable a text, and its two numbers
 
     def take(self, equation: _Equation) -> bool:
         """Solves an equation for its unknown variable, or makes a check of it; False if it has to wait for others."""
@@ -120,18 +121,23 @@ class _Solver:
             return True
         value, remainder = divmod(rest, count)
         self.values[unknown] = value
-        self.known.append((unknown, value))
+        source = f"from specification '{equation.expression}' for dimension {equation.name}"
+        self.known.append((f"'{unknown}' = {{}} {source} (= {{}})", (value, variable(equation.name, scope))))
         self.check("==", remainder, f"Division had remainder {{0}} when computing the value of '{unknown}', by {count}",
                    remainder)  # fmt: skip
-        self.check(">=", value - 1, f"'{unknown}' has to be at least 1; it is {{0}}", value)
+        self.check(">=", value - 1, f"Expected value >= 1 for dimension variable '{unknown}'")
         return True
 
     def check(self, kind: str, value: Any, what: str, *numbers: Any) -> None:
         if not is_symbolic_dim(value) and (value == 0 if kind == "==" else value >= 0):
             return
-        known = "".join(f", {name} = {{{i}}}" for i, (name, _) in enumerate(self.known, len(numbers)))
-        message = f"Shapes of arguments do not match the symbolic ones, {self.shapes}: {what}{known}."
-        self.checks.append(ShapeCheck(kind, value, message, (*numbers, *[value for _, value in self.known])))
+        numbers = (*numbers, *[n for _, both in self.known for n in both])
+        message = f"Shapes of arguments do not match the symbolic ones. {what}. {self.shapes}"
+        if self.known:
+            positions = iter(range(len(numbers) - 2 * len(self.known), len(numbers)))
+            found = [text.format(f"{{{next(positions)}}}", f"{{{next(positions)}}}") for text, _ in self.known]
+            message += f" Obtained dimension variables: {', '.join(found)}."
+        self.checks.append(ShapeCheck(kind, value, message, numbers))
 
     def add_constraints(self, scope: Any) -> None:
         """The checks of the user's constraints."""
@@ -141,7 +147,7 @@ class _Solver:
                 values.setdefault(name, evaluate(expression, values))
         for text, (kind, difference) in zip(scope.constraints, scope.inequalities):
             value = evaluate(difference, values)
-            self.check(kind, value, f"they have to satisfy {text}; the difference of the two sides is {{0}}", value)
+            self.check(kind, value, f"They have to satisfy {text}; the difference of the two sides is {{0}}", value)
 
 
 def _variables_of(term: Term, scope: Any) -> set[str]:

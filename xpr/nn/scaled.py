@@ -151,7 +151,7 @@ def scaled_dot_general(
     if configs is None:
         return dot_general(lhs, rhs, dimension_numbers, preferred_element_type=preferred_element_type)
     out = dtypes.requested(preferred_element_type)
-    if out not in (dtypes.float32, dtypes.bfloat16, dtypes.float16):
+    if out not in (dtypes.float32, dtypes.bf16, dtypes.float16):
         raise TypeError(f"scaled_dot_general: the result is of float32, bfloat16 or float16, and not of {out.name}.")
     (lc, rc), (lb, rb) = dimension_numbers
     (left, shape), (right, others) = _as_matrices(lhs, lc, lb), _as_matrices(rhs, rc, rb)

@@ -9,6 +9,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
+from xpr.numpy.comparisons import greater, less
 from xpr.numpy.promotion import (
     SCALARS,
     as_operand,
@@ -285,7 +286,7 @@ def fmax(x1: Any, x2: Any) -> Any:
     Array([1. , 0.5], dtype=float32)
     """
     x, y = promote_shapes(*promoted_pair(x1, x2))
-    return select_scalar(e.bitwise_or(e.gt(x, y), e.ne(y, y)), x, y)
+    return select_scalar(e.bitwise_or(greater(x, y), e.ne(y, y)), x, y)
 
 
 @compiled_eagerly()
@@ -304,4 +305,4 @@ def fmin(x1: Any, x2: Any) -> Any:
     Array([0.5, 0.5], dtype=float32)
     """
     x, y = promote_shapes(*promoted_pair(x1, x2))
-    return select_scalar(e.bitwise_or(e.lt(x, y), e.ne(y, y)), x, y)
+    return select_scalar(e.bitwise_or(less(x, y), e.ne(y, y)), x, y)

@@ -136,7 +136,7 @@ def _parts_of(dtype: np.dtype, integer: Any, fraction_bits: int) -> _Parts:
 
 
 _PARTS = {
-    dtypes.float16: _parts_of(dtypes.float16, np.uint16, 10), dtypes.bfloat16: _parts_of(dtypes.bfloat16, np.uint16, 7),
+    dtypes.float16: _parts_of(dtypes.float16, np.uint16, 10), dtypes.bf16: _parts_of(dtypes.bf16, np.uint16, 7),
     dtypes.float32: _parts_of(dtypes.float32, np.uint32, 23), dtypes.float64: _parts_of(dtypes.float64, np.uint64, 52),
 }  # fmt: skip
 

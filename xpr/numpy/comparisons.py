@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xpr.numpy.promotion import truth
-from xpr.numpy.ufunc_builders import binary, logical
+from xpr.numpy.ufunc_builders import binary, logical, ordering
 from xpr.primitives import elementwise as e
 
 __all__ = [
@@ -47,7 +47,7 @@ not_equal = binary(
     Array([ True, False,  True], dtype=bool)
     """,
 )
-less = binary(
+less = ordering(
     "less",
     e.lt_p,
     """Whether x < y, elementwise; complex numbers compare by real, then by imaginary part.
@@ -64,7 +64,7 @@ less = binary(
     Array([ True, False, False], dtype=bool)
     """,
 )
-less_equal = binary(
+less_equal = ordering(
     "less_equal",
     e.le_p,
     """Whether x <= y, elementwise; complex numbers compare by real, then by imaginary part.
@@ -81,7 +81,7 @@ less_equal = binary(
     Array([ True,  True, False], dtype=bool)
     """,
 )
-greater = binary(
+greater = ordering(
     "greater",
     e.gt_p,
     """Whether x > y, elementwise; complex numbers compare by real, then by imaginary part.
@@ -98,7 +98,7 @@ greater = binary(
     Array([False, False,  True], dtype=bool)
     """,
 )
-greater_equal = binary(
+greater_equal = ordering(
     "greater_equal",
     e.ge_p,
     """Whether x >= y, elementwise; complex numbers compare by real, then by imaginary part.

@@ -9,6 +9,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
+from xpr.numpy.comparisons import greater
 from xpr.numpy.promotion import promote_inexact, promote_shapes, select_scalar
 from xpr.numpy.ufunc_builders import float_unary
 from xpr.primitives import elementwise as e
@@ -114,7 +115,7 @@ def _logaddexp(x: Any, y: Any) -> Any:
     The maximum and -|x - y| are written as choices of one side, so derivatives of every order are right where x = y,
     too. Where both are one infinity their difference is nan; there it is taken as 0.
     """
-    x_is_ahead = e.gt(x, y)
+    x_is_ahead = greater(x, y)
     gap = select_scalar(x_is_ahead, e.sub(y, x), e.sub(x, y))
     same_infinity = e.bitwise_and(e.eq(x, y), e.ne(gap, gap))
     gap = select_scalar(same_infinity, e.scalar(0, gap), gap)

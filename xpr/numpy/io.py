@@ -102,7 +102,7 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
     if not isinstance(loaded, np.ndarray):
         return loaded
     # NumPy writes bfloat16 as two bytes without a name.
-    return asarray(loaded.view(dtypes.bfloat16) if loaded.dtype == np.dtype("V2") else loaded)
+    return asarray(loaded.view(dtypes.bf16) if loaded.dtype == np.dtype("V2") else loaded)
 
 
 def fromfile(file: Any, dtype: Any = float, count: int = -1, sep: str = "", offset: int = 0) -> Array:

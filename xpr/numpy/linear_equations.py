@@ -193,7 +193,7 @@ def matrix_power(a: Any, n: int) -> Any:
 def _in_32_bits(name: str, fun: Callable[[Any], Any], a: Any) -> Any:
     """A function of square matrices; those of 16-bit floats are converted for it, and its results converted back."""
     dtype = asarray_like(a).aval.dtype
-    if dtype not in (dtypes.bfloat16, dtypes.float16):
+    if dtype not in (dtypes.bf16, dtypes.float16):
         return fun(matrices_of(name, a, square=True))
     results = fun(matrices_of(name, convert(a, dtypes.float32), square=True))
     return tree.map(lambda x: convert(x, dtype), results)

@@ -28,7 +28,7 @@ from xpr.primitives.slicing import select
 
 __all__ = ["all", "amax", "amin", "any", "count_nonzero", "max", "min", "prod", "sum"]
 
-_HALF = frozenset({dtypes.float16, dtypes.bfloat16})
+_HALF = frozenset({dtypes.float16, dtypes.bf16})
 _PLAIN = frozenset({dtypes.float32, dtypes.float64, dtypes.complex64, dtypes.complex128})
 
 # -- What reductions share

@@ -17,6 +17,7 @@ from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import ArgumentError
+from xpr.numpy.comparisons import greater_equal, less, less_equal
 from xpr.numpy.indexing.along_axis import read
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtypes, requested_dtype, select_scalar
 from xpr.primitives import elementwise as e
@@ -276,7 +277,7 @@ def _searchsorted(a: Any, v: Any, *, side: str, search: Callable[..., Any], dtyp
 
 def _goes_before(x: Any, v: Any, side: str) -> Any:
     """Whether an element `x` of the vector stays before `v`, where nan is greater than all numbers."""
-    before = e.lt(x, v) if side == "left" else e.le(x, v)
+    before = less(x, v) if side == "left" else less_equal(x, v)
     if aval_of(x).dtype not in dtypes.FLOATS:
         return before
     v_is_nan = e.ne(v, v)
@@ -350,7 +351,7 @@ def digitize(x: Any, bins: Any, right: bool = False, *, method: str | None = Non
     n = aval_of(bins).size
     if n == 0:
         return searchsorted(bins, x)
-    rising = e.ge(*(read(bins, np.int32(i)) for i in (n - 1, 0)))
+    rising = greater_equal(*(read(bins, np.int32(i)) for i in (n - 1, 0)))
     upward = select_scalar(rising, bins, rev(bins, (0,)))
     position = searchsorted(upward, x, "left" if right else "right", method=method or "scan")
     return select_scalar(rising, position, e.sub(aval_of(position).dtype.type(n), position))

@@ -13,8 +13,10 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 from xpr.core.avals import aval_of
-from xpr.dtypes import INEXACT, bool_
+from xpr.dtypes import COMPLEX, INEXACT, bool_
 from xpr.numpy.promotion import SCALARS, converter, promote_inexact, promote_ranks, promoted_pair, truth
+from xpr.primitives import elementwise as e
+from xpr.primitives.slicing import select
 
 
 def _named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
@@ -85,6 +87,26 @@ def binary(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
     """A function of two arrays in the dtype to which they promote and the shape to which they broadcast."""
     bind = primitive.bind
     return _named(fast_pair(bind, lambda x, y: bind(*promoted_pair(x, y, primitive.name))), name, doc)
+
+
+def ordering(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
+    """A comparison by order: complex numbers by their real parts, then by their imaginary parts."""
+    bind = primitive.bind
+
+    def slow(x: Any, y: Any) -> Any:
+        x, y = promoted_pair(x, y, primitive.name)
+        if aval_of(x).dtype not in COMPLEX:
+            return bind(x, y)
+        left, right = e.real(x), e.real(y)
+        return select(e.eq(left, right), bind(e.imag(x), e.imag(y)), bind(left, right))
+
+    ready = fast_pair(bind, slow)
+
+    def function(x: Any, y: Any, /) -> Any:
+        aval = getattr(x, "aval", None) or getattr(y, "aval", None)
+        return slow(x, y) if aval is None or aval.dtype in COMPLEX else ready(x, y)
+
+    return _named(function, name, doc)
 
 
 def float_binary(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:

@@ -272,8 +272,18 @@ def _half_where_equal(chosen: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return partial
 
 
-_greater = _half_where_equal(lambda x, y: gt(x, y))
-_less = _half_where_equal(lambda x, y: lt(x, y))
+def _is_greater(x: Any, y: Any) -> Any:
+    """Whether x > y; of complex numbers that differ, whether x is their maximum."""
+    return eq(max(x, y), x) if aval_of(x).dtype in COMPLEX else gt(x, y)
+
+
+def _is_less(x: Any, y: Any) -> Any:
+    """Whether x < y; of complex numbers that differ, whether x is their minimum."""
+    return eq(min(x, y), x) if aval_of(x).dtype in COMPLEX else lt(x, y)
+
+
+_greater = _half_where_equal(_is_greater)
+_less = _half_where_equal(_is_less)
 
 
 def _extreme_lower(operation: str, direction: str) -> Callable[..., list[Value]]:

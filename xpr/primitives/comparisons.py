@@ -1,6 +1,6 @@
 """Comparisons of two arrays, element by element: their results are booleans, which have no derivative.
 
-Complex numbers are ordered as NumPy does it, by their real parts, and by their imaginary parts where those are equal.
+Complex numbers are equal or not, and have no order here; the functions of `xpr.numpy` give them one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,17 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.core.primitive import Primitive
-from xpr.dtypes import ANY, COMPLEX
+from xpr.dtypes import ANY, BOOL, COMPLEX, REAL
 from xpr.primitives.elementwise_rules import ZERO, elementwise, function_of, repeated
 
 __all__ = ["eq", "eq_p", "ge", "ge_p", "gt", "gt_p", "le", "le_p", "lt", "lt_p", "ne", "ne_p"]
 
 
 def compared(b: Builder, operands: Sequence[Value], direction: str) -> Value:
-    """Writes the comparison of two values of one type; complex numbers are compared by their parts."""
+    """Writes the comparison of two values of one type.
+
+    Complex numbers are ordered by their real parts, and by their imaginary parts where those are equal, as in NumPy.
+    """
     operand = operands[0].aval
     aval = operand.update(dtype=dtypes.bool_)
     if operand.dtype not in COMPLEX or direction in ("EQ", "NE"):
@@ -38,26 +41,13 @@ def compared(b: Builder, operands: Sequence[Value], direction: str) -> Value:
     )
 
 
-def _by_parts(compare: Any) -> Any:
-    """An order of real numbers as one of complex numbers, in NumPy."""
-
-    def reference(x: Any, y: Any) -> Any:
-        if not np.iscomplexobj(x):
-            return compare(x, y)
-        return np.where(
-            np.equal(np.real(x), np.real(y)), compare(np.imag(x), np.imag(y)), compare(np.real(x), np.real(y))
-        )
-
-    return reference
-
-
 def _compare(name: str, direction: str, reference: Any) -> Primitive:
     def lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
         return [compared(b, repeated(b, operands, avals[0].shape), direction)]
 
     return elementwise(
         name,
-        over=ANY,
+        over=ANY if direction in ("EQ", "NE") else REAL | BOOL,
         gives=lambda d: dtypes.bool_,
         lowers_to=lower,
         reference=reference,
@@ -104,17 +94,20 @@ ne = function_of(
     """,
     2,
 )
-lt_p = _compare("lt", "LT", _by_parts(np.less))
+lt_p = _compare("lt", "LT", np.less)
 lt = function_of(
     lt_p,
     """Whether x < y, elementwise.
 
     Args:
-      x: an array or a number.
+      x: an array or a number, of real numbers or booleans.
       y: an array of the same shape and dtype, or a scalar.
 
     Returns:
       Booleans of the same shape.
+
+    Raises:
+      TypeError: they are complex; `xpr.numpy` orders complex numbers, by their parts.
 
     >>> from xpr import lax
     >>> lax.lt(1.0, 2.0)
@@ -122,17 +115,20 @@ lt = function_of(
     """,
     2,
 )
-le_p = _compare("le", "LE", _by_parts(np.less_equal))
+le_p = _compare("le", "LE", np.less_equal)
 le = function_of(
     le_p,
     """Whether x <= y, elementwise.
 
     Args:
-      x: an array or a number.
+      x: an array or a number, of real numbers or booleans.
       y: an array of the same shape and dtype, or a scalar.
 
     Returns:
       Booleans of the same shape.
+
+    Raises:
+      TypeError: they are complex; `xpr.numpy` orders complex numbers, by their parts.
 
     >>> from xpr import lax
     >>> lax.le(1.0, 2.0)
@@ -140,17 +136,20 @@ le = function_of(
     """,
     2,
 )
-gt_p = _compare("gt", "GT", _by_parts(np.greater))
+gt_p = _compare("gt", "GT", np.greater)
 gt = function_of(
     gt_p,
     """Whether x > y, elementwise.
 
     Args:
-      x: an array or a number.
+      x: an array or a number, of real numbers or booleans.
       y: an array of the same shape and dtype, or a scalar.
 
     Returns:
       Booleans of the same shape.
+
+    Raises:
+      TypeError: they are complex; `xpr.numpy` orders complex numbers, by their parts.
 
     >>> from xpr import lax
     >>> lax.gt(1.0, 2.0)
@@ -158,17 +157,20 @@ gt = function_of(
     """,
     2,
 )
-ge_p = _compare("ge", "GE", _by_parts(np.greater_equal))
+ge_p = _compare("ge", "GE", np.greater_equal)
 ge = function_of(
     ge_p,
     """Whether x >= y, elementwise.
 
     Args:
-      x: an array or a number.
+      x: an array or a number, of real numbers or booleans.
       y: an array of the same shape and dtype, or a scalar.
 
     Returns:
       Booleans of the same shape.
+
+    Raises:
+      TypeError: they are complex; `xpr.numpy` orders complex numbers, by their parts.
 
     >>> from xpr import lax
     >>> lax.ge(1.0, 2.0)

@@ -11,7 +11,7 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.primitive import is_linear
-from xpr.dtypes import COMPLEX, UNSIGNED
+from xpr.dtypes import COMPLEX, NARROW_INTEGERS, NUMBERS, UNSIGNED
 from xpr.primitives.arithmetic import div, neg
 from xpr.primitives.comparisons import eq, ge
 from xpr.primitives.elementwise_rules import (
@@ -174,6 +174,7 @@ def _abs_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> l
 
 abs_p = elementwise(
     "abs",
+    over=NUMBERS - set(NARROW_INTEGERS),  # of which the least has no absolute value in so few bits
     lowers_to=_abs_lower,
     reference=_abs_reference,
     gives=dtypes.real_part_of,
@@ -182,7 +183,7 @@ abs_p = elementwise(
 )
 abs = function_of(
     abs_p,
-    """The absolute value of each element; real for complex elements.
+    """The absolute value of each element, real for complex ones; not of integers of fewer than 8 bits.
 
     >>> from xpr import lax
     >>> lax.abs(-3.0)

@@ -84,7 +84,7 @@ class DotAlgorithmPreset(Enum):
         if self.name == "DEFAULT" or self.name.startswith("ANY"):
             return None
         if self.name in ("BF16_BF16_BF16", "BF16_BF16_F32"):
-            return dtypes.bfloat16, dtypes.float32
+            return dtypes.bf16, dtypes.float32
         return (_NAMED.get(self.name.split("_")[0], dtypes.float32) if "_X" not in self.name else dtypes.float32,)
 
     @property
@@ -109,19 +109,19 @@ class DotAlgorithmPreset(Enum):
         """
         if self.name.startswith("ANY") and self.accumulation_type is not None:
             return (
-                dtypes.float32, dtypes.float16, dtypes.bfloat16, dtypes.float8_e4m3fn, dtypes.float8_e5m2,
+                dtypes.float32, dtypes.float16, dtypes.bf16, dtypes.float8_e4m3fn, dtypes.float8_e5m2,
                 dtypes.float8_e5m2fnuz, dtypes.float8_e4m3fnuz, dtypes.float8_e4m3b11fnuz,
             )  # fmt: skip
         total = self.accumulation_type
         if total is None:
             return None
-        short = {"F16_F16_F32": dtypes.float16, "BF16_BF16_F32": dtypes.bfloat16}.get(self.name)
+        short = {"F16_F16_F32": dtypes.float16, "BF16_BF16_F32": dtypes.bf16}.get(self.name)
         same = np.dtype(lhs_dtype) == np.dtype(rhs_dtype) == short
         return (total, short) if short is not None and same else (total,)
 
 
 _NAMED = {
-    "F16": dtypes.float16, "BF16": dtypes.bfloat16, "TF32": dtypes.float32, "F32": dtypes.float32,
+    "F16": dtypes.float16, "BF16": dtypes.bf16, "TF32": dtypes.float32, "F32": dtypes.float32,
     "F64": dtypes.float64,
 }  # fmt: skip
 _PRECISIONS = {

@@ -266,8 +266,8 @@ def wrapped(index: Any, n: int) -> Any:
     return select(lt(index, of(0)), add(index, size_as(n, aval.dtype)), index)
 
 
-def one_dtype(starts: Sequence[Any]) -> list[Any]:
-    """Starts in one integer dtype, no narrower than int32.
+def common_dtype(starts: Sequence[Any]) -> np.dtype:
+    """The integer dtype that starts are converted to, no narrower than int32.
 
     Raises:
       TypeError: one of them is no integer.
@@ -279,12 +279,26 @@ def one_dtype(starts: Sequence[Any]) -> list[Any]:
             f"Starts must be integers, and one is {', '.join(d.name for d in bad)}. Convert it with .astype(int)."
         )
     wide = {d for d in traced if d.itemsize == 8}
-    dtype = (
-        traced.pop()
-        if len(traced) == 1 and max(d.itemsize for d in traced) >= 4
-        else np.dtype("int64" if wide else "int32")
-    )
+    if len(traced) == 1 and max(d.itemsize for d in traced) >= 4:
+        return traced.pop()
+    return np.dtype("int64" if wide else "int32")
+
+
+def one_dtype(starts: Sequence[Any]) -> list[Any]:
+    """Starts in one integer dtype, that of `common_dtype`."""
+    dtype = common_dtype(starts)
     return [dtype.type(s) if type(s) is int else convert_element_type(s, dtype) for s in starts]
+
+
+def _check_index_dtypes(name: str, starts: Sequence[Any]) -> None:
+    """Raises an error if starts, but for Python's integers and what is as weakly typed, have several dtypes."""
+    avals = [aval_of(s) for s in starts if type(s) is not int]
+    if len({aval.dtype for aval in avals if not aval.weak_type}) > 1:
+        types = ", ".join(aval_of(s).str_short() for s in starts)
+        raise TypeError(
+            f"index arguments to {name} must be integers of the same type, and are {types}. Convert them to one dtype "
+            "with .astype, or pass Python's integers."
+        )
 
 
 def _start_operands(name: str, operand: Any, start_indices: Any, allow_negative: bool | Sequence[bool]) -> list[Any]:
@@ -292,6 +306,7 @@ def _start_operands(name: str, operand: Any, start_indices: Any, allow_negative:
     shape = aval_of(operand).shape
     starts = _separate(start_indices, len(shape))
     allowed = [allow_negative] * len(starts) if isinstance(allow_negative, bool) else list(allow_negative)
+    _check_index_dtypes(name, starts)
     counted: list[Any] = []  # Python integers counted from the start of their axes; traced ones as they are
     for start, n, wraps in zip(starts, shape, allowed):
         if isinstance(start, (int, np.integer)) and not isinstance(start, bool):
@@ -327,7 +342,7 @@ def dynamic_slice(
       An array of the shape `slice_sizes`.
 
     Raises:
-      TypeError: the slice is larger than the array, or a start no integer.
+      TypeError: the slice is larger than the array, a start is no integer, or starts have several dtypes.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.dynamic_slice(jnp.arange(5), (3,), (3,))
@@ -353,7 +368,7 @@ def dynamic_update_slice(
       An array of the shape and dtype of `operand`.
 
     Raises:
-      TypeError: dtypes differ, or the update is larger than the array.
+      TypeError: dtypes differ, those of starts too, or the update is larger than the array.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.dynamic_update_slice(jnp.zeros(3), jnp.ones(2), (-1,))

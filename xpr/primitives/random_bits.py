@@ -19,7 +19,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dimensions.expressions import is_symbolic_dim, surely_below
-from xpr.dtypes import bfloat16, finfo, float16, float32, float64, uint8, uint16, uint32, uint64
+from xpr.dtypes import bf16, finfo, float16, float32, float64, uint8, uint16, uint32, uint64
 from xpr.primitives.elementwise import (
     add,
     bitcast_convert_type,
@@ -204,12 +204,12 @@ def child(k0: Any, k1: Any, index: int) -> tuple[Any, Any]:
 
 # -- Floats from bits
 
-BITS_FOR = {float16: 16, bfloat16: 8, float32: 32, float64: 64}  # at least as many as the fraction has
+BITS_FOR = {float16: 16, bf16: 8, float32: 32, float64: 64}  # at least as many as the fraction has
 
 
 def unit_floats(bits: Any, dtype: np.dtype) -> Any:
     """Numbers of [0, 1): random bits, as many as `dtype` needs, fill the fraction of a number in [1, 2), less 1."""
-    if dtype == bfloat16:
+    if dtype == bf16:
         bits = convert_element_type(bits, uint16)
     word = aval_of(bits).dtype.type
     spare = BITS_FOR[dtype] - finfo(dtype).nmant

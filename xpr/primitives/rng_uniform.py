@@ -10,14 +10,14 @@ import numpy as np
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.core.primitive import Primitive, Unsupported, register
-from xpr.dtypes import bfloat16, float16, float32, float64, int32, int64, short_name, uint32, uint64
+from xpr.dtypes import bf16, float16, float32, float64, int32, int64, short_name, uint32, uint64
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.shapes import shape_of
 
 __all__ = ["rng_uniform", "rng_uniform_p"]
 
 
-_DRAWN = frozenset({bfloat16, float16, float32, float64, int32, int64, uint32, uint64})  # others end XLA's process
+_DRAWN = frozenset({bf16, float16, float32, float64, int32, int64, uint32, uint64})  # others end XLA's process
 
 
 def _abstract(avals: Sequence[ShapedArray], *, shape: tuple[int, ...]) -> list[ShapedArray]:

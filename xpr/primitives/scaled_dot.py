@@ -57,9 +57,9 @@ def scaled_dot(
         stack = tuple(range(n - 2))
         dimension_numbers = ((n - 1,), (n - 2,)), (stack, stack)
     contracted, _ = dimension_numbers
-    total = dtypes.bfloat16 if preferred_element_type is None else dtypes.requested(preferred_element_type)
+    total = dtypes.bf16 if preferred_element_type is None else dtypes.requested(preferred_element_type)
     pairs = ((lhs, lhs_scale, contracted[0]), (rhs, rhs_scale, contracted[1]))
-    x, y = (scaled_in_blocks("scaled_dot", x, scale, axes, dtypes.bfloat16) for x, scale, axes in pairs)
+    x, y = (scaled_in_blocks("scaled_dot", x, scale, axes, dtypes.bf16) for x, scale, axes in pairs)
     return dot_general(x, y, dimension_numbers, preferred_element_type=total)
 
 

@@ -601,7 +601,7 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
 
 
 def _refuse_f16_sum(aval: ShapedArray, axes: Sequence[int]) -> None:
-    if aval.dtype in (dtypes.float16, dtypes.bfloat16) and any(aval.shape[axis] != 1 for axis in axes):
+    if aval.dtype in (dtypes.float16, dtypes.bf16) and any(aval.shape[axis] != 1 for axis in axes):
         raise ValueError(
             f"reduce_sum: sums of {aval.str_short()} are not allowed while the setting allow_f16_reductions is off. "
             "Convert it to float32 first, or call jnp.sum, which does."

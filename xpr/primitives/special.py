@@ -15,7 +15,7 @@ import numpy as np
 from xpr.core.avals import aval_of
 from xpr.core.primitive import Primitive, Unsupported
 from xpr.dimensions.slices import broadcast_sizes
-from xpr.dtypes import bfloat16, finfo, float16, float32, float64
+from xpr.dtypes import bf16, finfo, float16, float32, float64
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import (
     abs,
@@ -54,7 +54,7 @@ __all__ = [
     "erf_p", "erfc", "erfc_p", "lgamma", "lgamma_p", "polygamma", "polygamma_p", "zeta", "zeta_p",
 ]  # fmt: skip
 
-OVER = frozenset({bfloat16, float16, float32, float64})
+OVER = frozenset({bf16, float16, float32, float64})
 
 # -- What the family shares
 
@@ -74,7 +74,7 @@ def in_float32(fun: Callable[..., Any]) -> Callable[..., Any]:
 
     def wide(*xs: Any) -> Any:
         dtype = aval_of(xs[0]).dtype
-        if dtype not in (bfloat16, float16):
+        if dtype not in (bf16, float16):
             return fun(*xs)
         return convert_element_type(fun(*[convert_element_type(x, float32) for x in xs]), dtype)
 

@@ -15,7 +15,7 @@ from xpr.numpy.creation import asarray
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.shapes import broadcast_to, shape_of
 
-FLOATS = frozenset({dtypes.bfloat16, dtypes.float16, dtypes.float32, dtypes.float64})
+FLOATS = frozenset({dtypes.bf16, dtypes.float16, dtypes.float32, dtypes.float64})
 _PYTHON_SCALARS = frozenset({bool, int, float})
 
 

@@ -110,7 +110,7 @@ def _header(dtype: np.dtype, shape: Sequence[int]) -> tuple[str, list[int]]:
     """How the header of a file gives the type of a piece."""
     if dtype in _AS_BYTES:
         return "U8", [*shape, dtype.itemsize]
-    names = {dtypes.bool_: "BOOL", dtypes.bfloat16: "BF16"}
+    names = {dtypes.bool_: "BOOL", dtypes.bf16: "BF16"}
     return names.get(dtype) or f"{dtype.kind.upper()}{8 * dtype.itemsize}", list(shape)
 
 

@@ -107,7 +107,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
     Args:
       pred: a scalar bool.
       msg: a format string; `msg.format(*fmt_args, **fmt_kwargs)` is the message.
-      *fmt_args: pytrees of arrays, and anything else, to format.
+      *fmt_args: pytrees of arrays and numbers, to format.
       debug: whether to leave the check out where there is no `checkify`.
       **fmt_kwargs: likewise.
 
@@ -115,7 +115,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
       None.
 
     Raises:
-      TypeError: `pred` is not a boolean scalar.
+      TypeError: `pred` is not a boolean scalar, or a string or another object is to be formatted.
       FailedCheckError: eagerly, where `pred` is False.
 
     >>> import xpr, xpr.numpy as jnp
@@ -134,17 +134,20 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
             f"{name} takes a scalar pred, a bool, and got {describe(pred)}. Reduce it with .all() or .any()."
         )
     leaves, in_tree = tree.flatten((fmt_args, fmt_kwargs))
-    flags = [is_array(x) for x in leaves]
-    operands = [stop_gradient(x) for x, flag in zip(leaves, flags) if flag]
+    for x in leaves:
+        if not is_array(x):
+            raise TypeError(
+                f"Formatting arguments of a check are pytrees of arrays and numbers, and {x!r} of type "
+                f"{type(x).__name__} is neither. What is known while the function is traced can stand in the message: "
+                "write it there, as by an f-string."
+            )
+    operands = list(map(stop_gradient, leaves))
 
     def message(payload: Sequence[Any]) -> str:
-        values = iter(payload)
-        args, kwargs = tree.unflatten_sorted(in_tree, [next(values) if flag else x for x, flag in zip(leaves, flags)])
+        args, kwargs = tree.unflatten_sorted(in_tree, payload)
         return f"{msg.format(*args, **kwargs)} (`check` failed)"
 
     slot = tuple([aval_of(x).strip_weak_type() for x in operands])
-    for i, flag in enumerate(flags):
-        leaves[i] = None if flag else leaves[i]
     declared = Check(FailedCheckError, repr(msg), message, slot, context.source or here(2))
     code = select(pred, np.int32(0), np.int32(declared.code))
     check_p.bind(code, *operands, checks=Checks([declared]), debug=bool(debug))

@@ -19,12 +19,14 @@ from xpr.control.custom.linear_solve import custom_linear_solve
 from xpr.control.groups import split_list, with_unused_arguments
 from xpr.control.tracing import Body, trace_body, type_differences, where_defined
 from xpr.core.avals import ShapedArray, Zero, aval_of, same_types
-from xpr.core.jaxpr import constvars_to_invars, eval_jaxpr
+from xpr.core.jaxpr import Jaxpr, constvars_to_invars, eval_jaxpr
 from xpr.core.source import describe_function
+from xpr.dtypes import INEXACT
 from xpr.primitives.elementwise import neg
 from xpr.primitives.shapes import instantiate
 from xpr.transforms.boundary import boundary
 from xpr.transforms.jvp import push_forward
+from xpr.transforms.stage import stage
 
 __all__ = ["custom_root"]
 
@@ -64,15 +66,16 @@ def custom_root(
     >>> xpr.value_and_grad(square_root)(4.0)
     (Array(2., dtype=float32, weak_type=True), Array(0.25, dtype=float32, weak_type=True))
     """
-    if rules.is_plain():
-        solution = solve(_checked(f, initial_guess), initial_guess)
-        _check_root(solution, initial_guess, solve, has_aux)
-        return solution
     leaves, x_tree = tree.flatten(initial_guess)
     in_tree = tree.structure(((initial_guess,), {}))
     avals = [aval_of(x) for x in leaves]
     equation = trace_body(f, in_tree, avals, "the function of a custom_root")
     _check_equation(f, x_tree, equation.out_tree, avals, equation.out_avals)
+    _check_tangent_solve(equation, x_tree, avals, tangent_solve)
+    if rules.is_plain():
+        solution = solve(f, initial_guess)
+        _check_root(solution, initial_guess, solve, has_aux)
+        return solution
 
     def solved(guess: Any) -> Any:
         solution = solve(f, guess)
@@ -110,27 +113,40 @@ def _implicit_tangents(
     if all(type(t) is Zero for t in residual):
         return residual
 
+    rhs = [neg(instantiate(t)) for t in residual]
+    return _solved_tangents(jaxpr, consts, x, rhs, x_tree, tangent_solve)
+
+
+def _solved_tangents(
+    jaxpr: Jaxpr,
+    consts: Sequence[Any],
+    x: Sequence[Any],
+    rhs: Sequence[Any],
+    x_tree: tree.PyTreeDef,
+    tangent_solve: Callable[..., Any],
+) -> list[Any]:
+    """The solution of the linear equation (df/dx) dx = rhs at x."""
+
     def slope(v: Any) -> Any:
         _, found = push_forward(lambda *xs: eval_jaxpr(jaxpr, (), *consts, *xs), x, tree.leaves(v))
         return tree.unflatten(x_tree, map(instantiate, found))
 
-    rhs = tree.unflatten(x_tree, [neg(instantiate(t)) for t in residual])
-    return tree.leaves(custom_linear_solve(slope, rhs, tangent_solve, tangent_solve))
+    return tree.leaves(custom_linear_solve(slope, tree.unflatten(x_tree, rhs), tangent_solve, tangent_solve))
 
 
-def _checked(f: Callable[[Any], Any], guess: Any) -> Callable[[Any], Any]:
-    """`f`, whose results are checked to be like the initial guess where its argument is."""
-    leaves, x_tree = tree.flatten(guess)
-    avals = [aval_of(x) for x in leaves]
+def _check_tangent_solve(
+    equation: Body, x_tree: tree.PyTreeDef, avals: Sequence[ShapedArray], tangent_solve: Callable[..., Any]
+) -> None:
+    """Traces `tangent_solve`, which runs where the root is differentiated, so that its errors are seen at once."""
+    if any(aval.dtype not in INEXACT for aval in avals):
+        return
+    jaxpr, n = constvars_to_invars(equation.closed), len(avals)
 
-    def checked(x: Any) -> Any:
-        y = f(x)
-        if tree.structure(x) == x_tree and same_types(avals, list(map(aval_of, tree.leaves(x)))):
-            outs, out_tree = tree.flatten(y)
-            _check_equation(f, x_tree, out_tree, avals, list(map(aval_of, outs)))
-        return y
+    def solved(*args: Any) -> list[Any]:
+        x, rhs = split_list(args, n)
+        return _solved_tangents(jaxpr, equation.consts, x, rhs, x_tree, tangent_solve)
 
-    return checked
+    stage(solved, [*avals, *avals])
 
 
 def _check_equation(

@@ -20,12 +20,12 @@ from xpr.control.groups import merge, split_list
 from xpr.control.refs import check_aliases
 from xpr.control.split_results import split_results
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.interpreter import current
+from xpr.core.interpreter import Tracer, current
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.core.refs import Ref
 from xpr.core.source import describe_function, function_name
 from xpr.dtypes import COMPLEX, FLOATS, float0
-from xpr.errors import ArgumentError
+from xpr.errors import ArgumentError, UnexpectedTracerError
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.elementwise_rules import PYTHON_SCALARS
 from xpr.primitives.shapes import mapped_to
@@ -169,7 +169,8 @@ class custom_vjp(CustomFunction):
     Args:
       fun: takes and returns pytrees of arrays.
       nondiff_argnums, nondiff_argnames: arguments that are no operands, by position and by name: functions, strings,
-        sizes. `fwd` gets them at their positions, `bwd` as its first arguments.
+        sizes. `fwd` gets them at their positions, `bwd` as its first arguments. None of them may be traced, though
+        functions may close over traced values.
 
     >>> import xpr, xpr.numpy as jnp
     >>> @xpr.custom_vjp
@@ -210,6 +211,16 @@ class custom_vjp(CustomFunction):
         """
         self.fwd, self.bwd, self.symbolic_zeros = fwd, bwd, symbolic_zeros
 
+    def refuse_traced_static(self, static: Sequence[Any]) -> None:
+        """Raises an error if one of the arguments that are no operands is traced, or a pytree with a traced leaf."""
+        for leaf in tree.leaves(list(static)):
+            if isinstance(leaf, Tracer):
+                raise UnexpectedTracerError(
+                    f"custom_vjp: an argument of {describe_function(self.fun)} that nondiff_argnums names is traced, "
+                    f"of type {leaf.aval.str_short()}. It names what is no array: functions, strings, sizes. Make this "
+                    "one an operand, whose cotangent may be None."
+                )
+
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self.fwd is None or self.bwd is None:
@@ -218,6 +229,8 @@ class custom_vjp(CustomFunction):
                 f"one with {self.name}.defvjp(fwd, bwd)."
             )
         args = self.positional(args, kwargs)
+        if self.nondiff_argnums:
+            self.refuse_traced_static([args[i] for i in self.static_positions(len(args))])
         if rules.is_plain() and Ref not in map(type, args):
             return self.fun(*args)
         call, leaves = FlatCall.of(self, (self.fwd, self.bwd), args)

@@ -227,15 +227,15 @@ def custom_linear_solve(
     >>> xpr.grad(solution)(2.0, 3.0)
     Array(-0.75, dtype=float32, weak_type=True)
     """
-    if rules.is_plain():
-        solution = solve(matvec, b)
-        _check_solution(solution, b, solve, "solve", has_aux)
-        return solution
     leaves, b_tree = tree.flatten(b)
     avals = [aval_of(x) for x in leaves]
     in_tree = tree.structure(((b,), {}))
     operator = trace_body(matvec, in_tree, avals, "the matvec of a custom_linear_solve")
     _check_operator(operator, b_tree, avals)
+    if rules.is_plain():
+        solution = solve(matvec, b)
+        _check_solution(solution, b, solve, "solve", has_aux)
+        return solution
 
     def solver(fun: Callable[..., Any], apply: Callable[[Any], Any], what: str) -> Body:
         def of_b(rhs: Any) -> Any:

@@ -210,13 +210,13 @@ class ShardedCall(MultiDeviceCall):
         """Every device has all rows of its shard, or a shard of the rows."""
         manual = self.manual
         along = tuple([axis for axis in axes_of(context.rows_along) if axis in manual.axes])
-        self.check_rows(along)
+        each_row = along and not self.specs_name(along)
         rows = size // math.prod([manual.sizes[axis] for axis in along])
         name = None if axis_name in manual.axes else axis_name
         explicit_rows, context.explicit_rows = context.explicit_rows, self.rows_inside()
         try:
             with self.in_scope():
-                jaxpr = of_each_row(self.jaxpr, along, manual.sizes) if along else self.jaxpr
+                jaxpr = of_each_row(self.jaxpr, along, manual.sizes) if each_row else self.jaxpr
                 closed, actual = batch_jaxpr(jaxpr, rows, tuple(dims), name)
         finally:
             context.explicit_rows = explicit_rows
@@ -224,15 +224,24 @@ class ShardedCall(MultiDeviceCall):
         out_specs = [_with_rows(spec, d, along) for spec, d in zip(self.out_specs, actual)]
         return self.bind(closed, values, in_specs, out_specs), actual
 
-    def check_rows(self, along: Sequence[Any]) -> None:
-        """Raises ValueError where the rows of a vmap are to be sharded over an axis that partitions each row."""
+    def specs_name(self, along: Sequence[Any]) -> bool:
+        """Whether the rows of a vmap are to be sharded over an axis that partitions each row.
+
+        The setting `disable_vmap_shmap_error` allows it, for functions that mix no rows there.
+
+        Raises:
+          ValueError: they are, and the setting is off.
+        """
         for spec in (*self.in_specs, *self.out_specs):
             twice = [name for name in along if name in self.manual.varying_axes(spec)]
+            if twice and settings.disable_vmap_shmap_error:
+                return True
             if twice:
                 raise ValueError(
                     f"shard_map: vmap spmd_axis_name cannot appear in in_specs or out_specs of what vmap maps, and "
                     f"{twice[0]!r} is in {PartitionSpec(*spec)!r}. Map over another axis of {self.manual.mesh.text}."
                 )
+        return False
 
     def rows_inside(self) -> ExplicitSharding | None:
         """How the rows of one device are partitioned further, over Explicit axes that are not manual."""

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xpr import dtypes
 from xpr.core.avals import aval_of
 from xpr.dimensions.expressions import surely_at_least, surely_below
 from xpr.numpy.indexing.normalize import APART, Flag, axis_slice
-from xpr.primitives.dynamic_slices import one_dtype, wrapped
+from xpr.primitives.dynamic_slices import common_dtype, wrapped
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.gather.windows import GatherDimensionNumbers
 from xpr.primitives.shapes import broadcast_in_dim, reshape
@@ -162,7 +163,8 @@ def _vectors(
     """The index vectors, and whether all windows are known to be in bounds."""
     if all(type(c.starts) in (int, np.ndarray) for c in columns):
         return _known_vectors(columns, across, shape, sizes)
-    dtype = aval_of(one_dtype([c.starts for c in columns if type(c.starts) not in (int, np.ndarray)])[0]).dtype
+    dtype = common_dtype([c.starts for c in columns if type(c.starts) not in (int, np.ndarray)])
+    dtype = {dtypes.uint32: dtypes.int32, dtypes.uint64: dtypes.int64}.get(dtype, dtype)
     parts = [_column(c, across, shape[c.axis], dtype, wraps) for c in columns]
     return concatenate(parts, len(across)), False
 
@@ -189,8 +191,9 @@ def _column(column: _Column, across: Shape, n: int, dtype: np.dtype, wraps: bool
     if type(starts) in (int, np.ndarray):
         starts = np.asarray(starts, dtype)
     else:
+        counted = wraps and aval_of(starts).dtype not in dtypes.UNSIGNED
         starts = convert_element_type(starts, dtype)
-        starts = wrapped(starts, n) if wraps else starts
+        starts = wrapped(starts, n) if counted else starts
     starts_shape = aval_of(starts).shape
     kept = [d for d, size in zip(dims, starts_shape) if size == across[d]]
     if len(kept) != len(starts_shape):  # an index array of size 1 along an axis of the block

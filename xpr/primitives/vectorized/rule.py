@@ -8,7 +8,7 @@ from typing import Any
 
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
-from xpr.dtypes import bfloat16, float16, float32, float64, int32
+from xpr.dtypes import bf16, float16, float32, float64, int32
 from xpr.primitives.elementwise_rules import repeated
 from xpr.primitives.reduction_lowering import lower_reduction
 from xpr.primitives.vectorized.expressions import Expression, Formula
@@ -34,7 +34,7 @@ def on_cpu(
       reach: the size of numbers below which `double` holds. A program looks whether it has any others, and then
         computes all by `elsewhere`; one on several devices does always.
     """
-    formulas = {float16: single, bfloat16: single, float32: single, float64: double}
+    formulas = {float16: single, bf16: single, float32: single, float64: double}
 
     def without(b: Builder, operands: list[Value], aval: ShapedArray, params: dict[str, Any]) -> list[Value]:
         if isinstance(elsewhere, str):

@@ -38,7 +38,7 @@ def strong_reals(name: str, *xs: Any, argument: str = "x") -> tuple[Any, ...]:
 def wide_reals(name: str, *xs: Any) -> tuple[Any, ...]:
     """`reals` of one shape, half precision in float32."""
     operands = [jnp.asarray(x) for x in one_shape(*strong_reals(name, *xs))]
-    narrow = operands[0].dtype in (dtypes.float16, dtypes.bfloat16)
+    narrow = operands[0].dtype in (dtypes.float16, dtypes.bf16)
     return tuple([x.astype(dtypes.float32) for x in operands] if narrow else operands)
 
 
