@@ -279,4 +279,8 @@ def test_conversions_of_numbers_are_known_while_tracing():
     assert float(lax.convert_element_type(2**100, jnp.float32)) == 2.0**100
     assert int(lax.convert_element_type(np.nan, jnp.int32)) == 0 and int(lax.convert_element_type(300, jnp.uint8)) == 44
     with pytest.raises(OverflowError, match="Python int 4294967296 too large to convert to int32"):
-        lax.convert_element_type(2**32, jnp.int32)
+        lax.neg(2**32)
+    assert int(lax.convert_element_type(2**32 + 7, jnp.int32)) == 7
+    assert int(lax.convert_element_type(2**64 - 1, jnp.int8)) == -1
+    with pytest.raises(OverflowError, match="Python int 18446744073709551616 too large to convert to int32"):
+        lax.convert_element_type(2**64, jnp.int32)

@@ -40,7 +40,6 @@ except ImportError:
     _known_calls = None  # type: ignore[assignment]
 
 _LEAF = tree.structure(0)
-wait = runtime._jax.batched_block_until_ready  # of programs that run in the thread that calls them: it finds errors
 Program = Executable | SequenceExecutable | PartitionedExecutable
 
 
@@ -393,6 +392,11 @@ class KnownCaller:
 
     def call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         raise NotImplementedError
+
+
+def wait(results: list[Buffer]) -> None:
+    """Waits for results of a program that runs in the thread that calls it, so that it takes no time."""
+    runtime._jax.batched_block_until_ready(results)
 
 
 call_known: Callable[[KnownCalls, tuple[Any, ...], dict[str, Any]], Any] = _call_known

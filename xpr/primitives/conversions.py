@@ -149,10 +149,17 @@ def convert_element_type(operand: Any, new_dtype: Any, weak_type: bool = False) 
     return convert_element_type_p.bind(operand, new_dtype=new_dtype, weak_type=weak_type)
 
 
+_LEAST, _MOST = np.iinfo(np.int64).min, np.iinfo(np.uint64).max
+
+
 def _converted_number(x: Any, aval: ShapedArray, new_dtype: np.dtype) -> Array:
-    """A Python number in a dtype, known while tracing too; integers may be as large as its floats."""
+    """A Python number in a dtype, known while tracing too; integers may have 64 bits, or be as large as its floats."""
     _convert_abstract([aval], new_dtype=new_dtype, weak_type=False)
-    value = np.float64(x) if type(x) is int and new_dtype in INEXACT else np.asarray(integer(x, aval.dtype), aval.dtype)
+    if type(x) is int:
+        dtype = np.dtype(np.float64) if new_dtype in INEXACT else None if _LEAST <= x <= _MOST else aval.dtype
+        value = np.asarray(x if dtype is None else integer(x, dtype), dtype)
+    else:
+        value = np.asarray(x, aval.dtype)
     return from_host(_convert_reference([value], new_dtype=new_dtype, weak_type=False)[0])
 
 

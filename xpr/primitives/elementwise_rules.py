@@ -232,11 +232,11 @@ def elementwise(
 
     def abstract(avals: Sequence[ShapedArray], **_: Any) -> list[ShapedArray]:
         aval = _common_type(name, avals, over, physical is not None)
-        return (
-            [aval]
-            if gives is None
-            else [ShapedArray(aval.shape, gives(aval.dtype), aval.weak_type and gives(aval.dtype) != dtypes.bool_)]
-        )
+        if gives is None:
+            return [aval]
+        dtype = gives(aval.dtype)
+        is_comparison = dtype == dtypes.bool_ and len(avals) > 1
+        return [ShapedArray(aval.shape, dtype, aval.weak_type and not is_comparison)]
 
     primitive = register(
         Primitive(

@@ -89,7 +89,7 @@ is_finite = function_of(
     """Whether each element is neither infinite nor nan.
 
     >>> from xpr import lax
-    >>> lax.is_finite(1.5)
+    >>> lax.is_finite(np.float32(1.5))
     Array(True, dtype=bool)
     """,
 )
