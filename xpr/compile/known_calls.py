@@ -395,7 +395,7 @@ class KnownCaller:
 
 
 def wait(results: list[Buffer]) -> None:
-    """Waits for results of a program that runs in the thread that calls it, so that it takes no time."""
+    """Raises the error that results hold; those of a program that runs in the thread that calls it are there."""
     runtime._jax.batched_block_until_ready(results)
 
 
