@@ -165,6 +165,9 @@ def test_a_scope_in_a_rule_is_within_that_of_the_operation():
 
     called = xpr.named_scope("outer")(lambda x: xpr.jvp(xpr.named_scope("inner")(f), (x,), (1.0,)))
     assert set(_names(xpr.make_jaxpr(called)(1.0))) == {"outer/jvp(inner)/rule"}
+    of_rows = xpr.vmap(xpr.value_and_grad(xpr.named_scope("inner")(f)))
+    names = {"vmap(jvp(inner))/rule", "vmap(transpose(jvp(inner)))/rule"}
+    assert set(_names(xpr.make_jaxpr(of_rows)(jnp.ones(3)))) - {""} == names
 
 
 def test_masks_outlive_the_scope_in_which_they_are_used():

@@ -74,8 +74,8 @@ def _within(name: str, fun: F) -> F:
 class _ScopeTrace(DependentTrace):
     """Passes operations on, in the scope of a name.
 
-    `names` also has the transformations between this scope and the one around it, and the scopes of the operation whose
-    rule entered this one; `source` is that operation's line, which has no names until the scope ends.
+    `names` also has the transformations between this scope and the one around it, or the scopes of the operation whose
+    rule entered this one. `source` is that operation's line, which has no names until the scope ends.
     """
 
     __slots__ = ("names", "source")
@@ -83,7 +83,7 @@ class _ScopeTrace(DependentTrace):
     def __init__(self, parent: Trace, name: str):
         super().__init__(parent)
         self.source = context.source
-        self.names = (*scopes_of(self.source), *_transformations(parent), name)
+        self.names = (*(scopes_of(self.source) or _transformations(parent)), name)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         before = context.source
