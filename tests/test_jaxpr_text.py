@@ -570,6 +570,25 @@ def test_a_failed_reading_leaves_nothing_behind():
 
 def test_jax_s_name_and_options_of_the_text():
     closed = xpr.make_jaxpr(jnp.sin)(1.0)
-    assert closed.pretty_print() == closed.jaxpr.pretty_print(name_stack=True) == str(closed)
+    assert closed.pretty_print() == str(closed)
+    assert closed.pretty_print(name_stack=True) == closed.jaxpr.pformat(names=True) == pformat(closed, names=True)
     assert closed.pretty_print(print_shapes=False, source_info=True) == pformat(closed, types=False, source=True)
     assert closed.pretty_print(use_color=True) == pformat(closed, color=True)
+
+
+def test_names_of_scopes_are_comments():
+    @xpr.named_scope("outer")
+    def f(x):
+        with xpr.named_scope("inner"):
+            y = xpr.jit(xpr.named_scope("called")(jnp.sin))(x)
+        return -y
+
+    closed = xpr.make_jaxpr(lambda x: f(x) + 1.0)(1.0)
+    text = closed.pretty_print(name_stack=True)
+    comments = [line.partition("  # ")[2] for line in text.splitlines() if "  # " in line]
+    assert comments == ["[outer/inner]", "[called]", "[outer]", "[]"]
+    assert str(parse(text)) == str(closed)
+    both = closed.pretty_print(name_stack=True, source_info=True)
+    assert "# [outer] test_jaxpr_text.py:" in both and str(parse(both)) == str(closed)
+    assert "# [outer/inner]" in closed.pretty_print(name_stack=True, print_shapes=False)
+    assert "# []" in parse(str(closed)).pretty_print(name_stack=True)

@@ -632,3 +632,17 @@ def test_operands_that_need_no_barrier():
     assert [len(each.split(",")) for each in barriers] == [sum(each) for each in flags] and not all(map(all, flags))
     with pytest.raises(ValueError, match="prevent_cse"):
         xpr.checkpoint(lambda x, y: x * y, prevent_cse=(False, True, True))(1.0, 2.0)
+
+
+def test_what_is_computed_again_is_in_a_name_scope():
+    @xpr.checkpoint
+    def f(x):
+        return xpr.named_call(xpr.jit(lambda x: jnp.sin(jnp.sin(x))), name="layer")(x)
+
+    text = xpr.make_jaxpr(xpr.grad(f))(1.0).pretty_print(name_stack=True)
+    assert text.count("[rematted_computation/layer]") == text.count("rematted_computation") == 1
+    assert "[layer]" in text and "rematted" not in xpr.make_jaxpr(f)(1.0).pretty_print(name_stack=True)
+    saving = xpr.checkpoint(lambda x: jnp.sin(jnp.sin(x)), policy=policies.everything_saveable)
+    assert "rematted" not in xpr.make_jaxpr(xpr.grad(saving))(1.0).pretty_print(name_stack=True)
+    hlo = xpr.jit(xpr.grad(f)).lower(1.0).as_text("hlo", debug_info=True)
+    assert 'op_name="rematted_computation/layer/' in hlo

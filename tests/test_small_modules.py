@@ -111,8 +111,85 @@ def test_names_of_parts():
             return jnp.sin(x)
 
     assert float(xpr.jit(xpr.grad(f))(0.0)) == 1
+    assert _names(xpr.make_jaxpr(f)(1.0)) == ["outer/inner"] and f.__name__ == "f"
     named = xpr.named_call(f, name="layer")
-    assert "name=layer" in str(xpr.make_jaxpr(xpr.jit(named))(1.0))
+    closed = xpr.make_jaxpr(xpr.jit(named))(1.0)
+    assert "name=layer" in str(closed)
+    assert _names(closed) == [""] and _names(*core.subjaxprs(closed)) == ["layer/outer/inner"]
+    assert _names(xpr.make_jaxpr(xpr.named_call(f))(1.0)) == ["f/outer/inner"]
+
+
+def _names(jaxpr):
+    return [eqn.source_info.name_stack for eqn in jaxpr.eqns]
+
+
+def test_transformations_are_written_around_the_names_within_them():
+    @xpr.named_scope("inner")
+    def f(x):
+        return jnp.sin(x) * 2.0
+
+    outer = xpr.named_scope("outer")
+    x, forward, back = jnp.ones(3), "outer/jvp(inner)", "outer/transpose(jvp(inner))"
+    assert _names(xpr.make_jaxpr(outer(xpr.grad(f)))(1.0)) == [*[forward] * 3, *[back] * 2]
+    assert _names(xpr.make_jaxpr(outer(xpr.vmap(f)))(x)) == ["outer/vmap(inner)"] * 2
+    of_rows = set(_names(xpr.make_jaxpr(xpr.vmap(xpr.grad(f)))(x)))
+    assert of_rows == {"vmap(jvp(inner))", "vmap(transpose(jvp(inner)))"}
+    assert set(_names(xpr.make_jaxpr(lambda x: xpr.jvp(outer(xpr.vmap(f)), (x,), (x,)))(x))) == {
+        "jvp(outer)/vmap(inner)"
+    }
+
+
+def test_names_of_inner_jaxprs_and_of_inlined_calls():
+    @xpr.named_scope("outer")
+    def f(x):
+        called = xpr.jit(xpr.named_scope("called")(jnp.sin))(x)
+        return lax.scan(xpr.named_scope("body")(lambda c, _: (c * 2.0, None)), called, None, 3)[0]
+
+    closed = xpr.make_jaxpr(f)(1.0)
+    called, body = core.subjaxprs(closed)
+    assert (_names(closed), _names(called), _names(body)) == (["outer", "outer"], ["called"], ["body"])
+    assert _names(xpr.jaxpr.inline_calls(closed)) == ["outer/called", "outer"]
+    inline = xpr.named_scope("again")(core.jaxpr_as_fun(closed))
+    assert _names(xpr.make_jaxpr(inline)(1.0)) == ["again/outer"] * 2
+
+
+def test_a_scope_in_a_rule_is_within_that_of_the_operation():
+    @xpr.custom_jvp
+    def f(x):
+        return jnp.sin(x)
+
+    @f.defjvp
+    @xpr.named_scope("rule")
+    def f_jvp(primals, tangents):
+        return jnp.sin(*primals), jnp.cos(*primals) * tangents[0]
+
+    called = xpr.named_scope("outer")(lambda x: xpr.jvp(xpr.named_scope("inner")(f), (x,), (1.0,)))
+    assert set(_names(xpr.make_jaxpr(called)(1.0))) == {"outer/jvp(inner)/rule"}
+    of_rows = xpr.vmap(xpr.value_and_grad(xpr.named_scope("inner")(f)))
+    names = {"vmap(jvp(inner))/rule", "vmap(transpose(jvp(inner)))/rule"}
+    assert set(_names(xpr.make_jaxpr(of_rows)(jnp.ones(3)))) - {""} == names
+
+
+def test_masks_outlive_the_scope_in_which_they_are_used():
+    def f(x, mask):
+        with xpr.named_scope("select"):
+            y = x[mask]
+        with xpr.named_scope("again"):
+            z = x[mask] * y
+        return y.sum() + z.sum()
+
+    assert float(xpr.jit(f)(jnp.arange(4.0), jnp.array([True, False, True, True]))) == 18
+
+
+def test_a_scope_ends_where_an_error_leaves_it():
+    def f(x):
+        with pytest.raises(ZeroDivisionError), xpr.named_scope("left"):
+            raise ZeroDivisionError
+        return jnp.sin(x)
+
+    assert _names(xpr.make_jaxpr(f)(1.0)) == [""]
+    with xpr.named_scope("eager"):  # where nothing is traced there are no equations to name
+        assert _names(xpr.make_jaxpr(f)(1.0)) == [""]
 
 
 def test_composites():

@@ -59,6 +59,9 @@ def test_debug_info_is_the_users_line(jitted):
     line = scaled.__code__.co_firstlineno + 1
     assert f'test_stages.py":{line}:0)' in lowered.as_text(debug_info=True)
     assert 'loc("sin"(' in lowered.as_text(debug_info=True)
+    assert 'op_name="sin"' in lowered.as_text("hlo", debug_info=True)
+    named = xpr.jit(xpr.grad(xpr.named_scope("loss")(jnp.sin))).lower(1.0).as_text("hlo", debug_info=True)
+    assert 'op_name="jvp(loss)/cos"' in named
     assert "test_stages.py" in lowered.as_text("hlo", debug_info=True)
     assert "test_stages.py" not in lowered.as_text("hlo")
     looped = xpr.jit(lambda x: xpr.lax.fori_loop(0, 3, lambda i, y: jnp.sin(y), x)).lower(1.0)

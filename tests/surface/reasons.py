@@ -318,7 +318,7 @@ parts of a network.": (
         "jax.experimental.rnn.lstm_*wd",
         "jax.experimental.rnn.rnn_*",
     ),
-    "Equations have the user's line, and no stack of names.": ("jax.extend.source_info_util",),
+    "Names of scopes are text: `eqn.source_info.name_stack`.": ("jax.extend.source_info_util",),
     "How a module is made of parts.": ("jax.experimental.colocated_python.*",),
     "Of jaxlib, for libraries: there where `import jax` gives xpr.": ("jax.extend.ifrt_programs", "jax.lib"),
     "In `xpr` itself, since `xpr.core` is below what it is made of.": ("jax.core.ensure_compile_time_eval",),

@@ -22,7 +22,7 @@ from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, make_literal, subjaxpr
 from xpr.core.lines import with_lines
 from xpr.core.primitive import Primitive, Unsupported
 from xpr.core.regions import called_jaxpr, regions_of
-from xpr.core.source import here, summarize, text_of
+from xpr.core.source import here, operation_of, summarize, text_of
 from xpr.passes.physical import physical
 from xpr.text.printer import format_eqn, letters
 
@@ -115,8 +115,8 @@ class _Search:
         ]
         lines += [f"  {name}: {_range(x)}" for name, x in _named_operands(args)]
         lines.append(f"  at {summarize(source)}: {text_of(source)}")
-        if source is not None and len(source) == 3:
-            lines.append(f"  in the backward pass: a cotangent of that line, through the {source[2]} of its derivative")
+        if source is not None and (operation := operation_of(source)):
+            lines.append(f"  in the backward pass: a cotangent of that line, through the {operation} of its derivative")
         return "\n".join([*lines, *(f"  {line}" for line in self.context_lines)])
 
 

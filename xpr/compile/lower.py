@@ -20,7 +20,7 @@ from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, effects
 from xpr.core.memory import MemorySpace, kind_of_space
 from xpr.core.primitive import Primitive, Unsupported
-from xpr.core.source import line_number, summarize
+from xpr.core.source import line_number, name_stack, summarize
 from xpr.errors import UnsupportedRule
 from xpr.passes.dce import live_jaxpr
 from xpr.passes.host_memory import computed_on_device
@@ -186,11 +186,13 @@ def draws_numbers(jaxpr: Jaxpr) -> bool:
 
 
 def location(eqn: JaxprEqn) -> str:
-    """The primitive and the user's line of an equation, as MLIR writes the location of an operation."""
+    """The name scopes, the primitive and the user's line of an equation, as MLIR writes an operation's location."""
     where = "unknown"
     if eqn.source is not None:
-        where = f"{quoted(eqn.source[0].co_filename)}:{line_number(eqn.source)}:0"
-    return f" loc({quoted(eqn.primitive.name)}({where}))"
+        code = eqn.source[0]
+        where = f"{quoted(code.co_name)}({quoted(code.co_filename)}:{line_number(eqn.source)}:0)"
+    name = "/".join(filter(None, (name_stack(eqn.source), eqn.primitive.name)))
+    return f" loc({quoted(name)}({where}))"
 
 
 def lower_eqn(builder: Builder, eqn: JaxprEqn, operands: list[Value]) -> list[Value]:

@@ -42,6 +42,7 @@ class Trace:
     alive: bool  # False once the transformed function has returned: its tracers can then no longer be used
     verb: ClassVar[str] = "traced"  # how messages say what is being done to the user's function
     of_transformation: ClassVar[bool] = True
+    scope: ClassVar[str] = ""  # the transformation's name in those of scopes within
     runs_known_calls: ClassVar[bool] = False  # whether a program is found by the types of arguments, and run as it is
 
     def __init__(self, parent: Trace | None):

@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import pickle
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from xpr.core.avals import ShapedArray, aval_of, describe, integer, same_type
 from xpr.core.interpreter import context
 from xpr.core.primitive import Primitive
 from xpr.core.refs import RefEffect
-from xpr.core.source import Source, describe_function, saved, summarize
+from xpr.core.source import Source, describe_function, in_scopes, name_stack, saved, scopes_of, summarize
 from xpr.dtypes import float0
 
 
@@ -99,6 +99,13 @@ class Literal:
 Atom = Var | Literal
 
 
+class SourceInfo(NamedTuple):
+    """Where an equation was traced: the names of the scopes around, as `layer/jvp(loss)`, and its line with these."""
+
+    name_stack: str
+    source: Source | None
+
+
 class JaxprEqn:
     """`outvars = primitive[params] invars`, and the user's line it came from."""
 
@@ -118,6 +125,11 @@ class JaxprEqn:
     def replace(self, **changes: Any) -> JaxprEqn:
         """A copy with some of invars, outvars, primitive, params and source changed."""
         return _replaced(self, changes, JaxprEqn.__slots__)
+
+    @property
+    def source_info(self) -> SourceInfo:
+        """The user's line and the name scopes of the equation, by JAX's names."""
+        return SourceInfo(name_stack(self.source), self.source)
 
     @property
     def effects(self) -> frozenset[Any]:
@@ -226,16 +238,22 @@ class Jaxpr:
         return Jaxpr, (self.constvars, self.invars, self.outvars, self.eqns)
 
     def pformat(
-        self, *, types: bool = True, source: bool = False, color: bool = False, width: int | None = None
+        self,
+        *,
+        types: bool = True,
+        source: bool = False,
+        names: bool = False,
+        color: bool = False,
+        width: int | None = None,
     ) -> str:
         """The text of the program; see `xpr.jaxpr.pformat`."""
-        return text_hooks["jaxpr"](self, types=types, source=source, color=color, width=width)
+        return text_hooks["jaxpr"](self, types=types, source=source, names=names, color=color, width=width)
 
     def pretty_print(
         self, *, source_info: bool = False, print_shapes: bool = True, name_stack: bool = False, use_color: bool = False
     ) -> str:
-        """`pformat` by JAX's name and options. Name scopes are equations, which are always shown."""
-        return self.pformat(types=print_shapes, source=source_info, color=use_color)
+        """`pformat` by JAX's name and options."""
+        return self.pformat(types=print_shapes, source=source_info, names=name_stack, color=use_color)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
@@ -293,16 +311,22 @@ class ClosedJaxpr:
         return repr(self.jaxpr)
 
     def pformat(
-        self, *, types: bool = True, source: bool = False, color: bool = False, width: int | None = None
+        self,
+        *,
+        types: bool = True,
+        source: bool = False,
+        names: bool = False,
+        color: bool = False,
+        width: int | None = None,
     ) -> str:
         """The text of the program; see `xpr.jaxpr.pformat`."""
-        return self.jaxpr.pformat(types=types, source=source, color=color, width=width)
+        return self.jaxpr.pformat(types=types, source=source, names=names, color=color, width=width)
 
     def pretty_print(
         self, *, source_info: bool = False, print_shapes: bool = True, name_stack: bool = False, use_color: bool = False
     ) -> str:
-        """`pformat` by JAX's name and options. Name scopes are equations, which are always shown."""
-        return self.pformat(types=print_shapes, source=source_info, color=use_color)
+        """`pformat` by JAX's name and options."""
+        return self.pformat(types=print_shapes, source=source_info, names=name_stack, color=use_color)
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
@@ -387,12 +411,13 @@ def eval_jaxpr(jaxpr: Jaxpr, consts: Sequence[Any], *args: Any, propagate_source
     env.update(zip(jaxpr.invars, args))
     env[unitvar] = unit
     before = context.source, context.decides_later, context.unreduced
+    names = scopes_of(before[0])  # those of the operation whose rule this is
     context.decides_later, context.unreduced = True, _NO_AXES  # the equations' parameters have their unreduced axes
     try:
         for eqn in jaxpr.eqns:
             values = [v.val if type(v) is Literal else env[v] for v in eqn.invars]  # type: ignore[index]
             if propagate_source_info:
-                context.source = eqn.source
+                context.source = in_scopes(names, eqn.source) if names else eqn.source
             outs = context.trace.process(eqn.primitive, values, eqn.params)
             env.update(zip(eqn.outvars, outs))
     finally:

@@ -36,7 +36,8 @@ class SavedLine:
 
 
 Code = CodeType | SavedLine
-Source = tuple[Code, int] | tuple[Code, int, str]  # see `cotangent_of` for the third
+# The third is the operation that it is a cotangent of, see `cotangent_of`, and the fourth the names of scopes around.
+Source = tuple[Code, int] | tuple[Code, int, str] | tuple[Code, int, str, tuple[str, ...]]
 
 # Stands for the line of the call, in the equations of a library function that is traced once for all calls.
 OF_CALL: Source = (SavedLine("", 0, "a function of xpr"), 0)
@@ -106,7 +107,56 @@ def line_at_call(source: Source | None, call: Source | None) -> Source | None:
 
 def cotangent_of(source: Source | None, operation: str) -> Source | None:
     """The line of a forward operation, for the equations that compute the cotangents of its operands."""
-    return source and (source[0], source[1], operation)
+    if source is None or len(source) < 4:
+        return source and (source[0], source[1], operation)
+    names = source[3]
+    at = names.index(JVP) if JVP in names else None
+    return (*source[:2], operation, names if at is None else (*names[:at], TRANSPOSE, *names[at:]))
+
+
+def operation_of(source: Source) -> str:
+    """The forward operation whose operands' cotangents an equation with this line computes; empty for others."""
+    return source[2] if len(source) > 2 else ""
+
+
+# -- Name scopes
+
+
+class Transformation(str):
+    """The name of a transformation among those of scopes: it is written around the name that follows."""
+
+    __slots__ = ()
+
+
+JVP, TRANSPOSE = Transformation("jvp"), Transformation("transpose")
+
+
+def scopes_of(source: Source | None) -> tuple[str, ...]:
+    """The names of the scopes in which an equation was traced, outermost first."""
+    return source[3] if source is not None and len(source) > 3 else ()
+
+
+def in_scopes(names: tuple[str, ...], source: Source | None) -> Source | None:
+    """The line of an equation that is within further scopes, around those that it has."""
+    if source is None or not names:
+        return source
+    return source[0], source[1], operation_of(source), (*names, *scopes_of(source))
+
+
+def without_scopes(source: Source | None) -> Source | None:
+    """The line without names of scopes, for the equations of an inner jaxpr: their names are those within it."""
+    return source[:3] if source is not None and len(source) > 3 else source
+
+
+def name_stack(source: Source | None) -> str:
+    """The names of the scopes in which an equation was traced: `layer/jvp(loss)`; empty outside of all scopes."""
+    parts: list[str] = []
+    for name in reversed(scopes_of(source)):
+        if isinstance(name, Transformation):
+            parts.append(f"{name}({parts.pop() if parts else ''})")
+        else:
+            parts.append(name)
+    return "/".join(reversed(parts))
 
 
 def line_number(source: Source) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, subjaxprs, used_vars
 from xpr.core.lines import with_lines
 from xpr.core.primitive import cache_key
-from xpr.core.source import Source, line_number, text_of
+from xpr.core.source import Source, line_number, operation_of, text_of
 from xpr.inspect.communication import sent_by_equation
 from xpr.inspect.weights import live_bytes, weigh
 from xpr.primitives.communication import shard_bytes
@@ -195,7 +195,6 @@ class Tables:
         number = self.sources.get(source)
         if number is None:
             code, line = source[0], line_number(source)
-            of = source[2] if len(source) == 3 else ""
-            line_data = (os.path.basename(code.co_filename), line, code.co_name, text_of(source), of)
+            line_data = (os.path.basename(code.co_filename), line, code.co_name, text_of(source), operation_of(source))
             number = self.sources[source] = self.source_lines(line_data)
         return number

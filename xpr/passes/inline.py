@@ -7,7 +7,7 @@ from typing import Any
 
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, require_closed_jaxpr, with_subjaxprs
 from xpr.core.regions import called_jaxpr, plainly_called_jaxpr
-from xpr.core.source import Source, line_at_call
+from xpr.core.source import Source, in_scopes, line_at_call, scopes_of
 
 
 def inline_calls(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -63,7 +63,7 @@ class _Inlining:
                 self.eqns.append(eqn)
                 continue
             invars = [read(v) for v in eqn.invars]
-            source = line_at_call(eqn.source, call) if renamed else eqn.source
+            source = in_scopes(scopes_of(call), line_at_call(eqn.source, call)) if renamed else eqn.source
             if callee is not None:
                 env.update(zip(callee.invars, invars))
                 self.walk(callee, True, source)

@@ -18,7 +18,7 @@ from xpr.backend.devices import default_backend
 from xpr.compile.over_mesh import MeshTrace
 from xpr.config import settings
 from xpr.core.avals import Shape, aval_of, describe, is_key
-from xpr.core.interpreter import Tracer, context
+from xpr.core.interpreter import Tracer, transformation
 from xpr.core.source import depth_of_user
 from xpr.dtypes import BOOL, INTEGERS, short_name, uint32
 from xpr.key_types import KeyType, PRNGImpl, implementations
@@ -178,7 +178,7 @@ def _seeded(seed: Any, impl: PRNGImpl, name: str) -> Any:
     number = operator.index(seed.host[()] if type(seed) is Array else seed) + settings.random_seed_offset
     if not -(1 << 63) <= number < 1 << 64:
         raise OverflowError(f"random.{name}: the seed {number} has more than 64 bits.")
-    if impl is THREEFRY and type(context.trace) not in (StageTrace, MeshTrace):
+    if impl is THREEFRY and type(transformation()) not in (StageTrace, MeshTrace):
         high = number >> 32 & 0xFFFFFFFF if settings.enable_x64 else 0
         return from_words(np.array([high, number & 0xFFFFFFFF], uint32), KeyType(impl))
     bits = 64 if settings.enable_x64 else 32

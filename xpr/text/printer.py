@@ -9,7 +9,7 @@ from xpr.core import jaxpr as language
 from xpr.core.avals import describe
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Literal, UnitVar, Var, require_jaxpr
 from xpr.core.lines import with_lines
-from xpr.core.source import summarize, text_of
+from xpr.core.source import name_stack, summarize, text_of
 from xpr.text.explicit import mesh_of_jaxpr, mesh_text
 from xpr.text.layout import Break, Comment, Group, Nest, Styled, layout, separated
 from xpr.text.literals import literal_text
@@ -72,10 +72,15 @@ def _colored(text: str, what: str) -> Any:
 
 
 class _JaxprWriter:
-    """Makes the documents of jaxprs; `style` shows words of each sort, `source` says whether lines are written, too."""
+    """Makes the documents of jaxprs; `style` shows words of each sort, `comment` gives the comment of an equation."""
 
-    def __init__(self, used: set[Var], style: Callable[[str, str], Any] = _plain, source: bool = False):
-        self.name, self.style, self.source = _Names(used), style, source
+    def __init__(
+        self,
+        used: set[Var],
+        style: Callable[[str, str], Any] = _plain,
+        comment: Callable[[JaxprEqn], str] = lambda eqn: "",
+    ):
+        self.name, self.style, self.comment = _Names(used), style, comment
         self.mesh: Any = None  # the mesh of the types of the jaxpr that is written
 
     def jaxpr(self, jaxpr: Jaxpr) -> Any:
@@ -116,7 +121,8 @@ class _JaxprWriter:
         ]
         binders = separated(" ", [self.binder(v, self.name.bound(v)) for v in eqn.outvars])
         head = [*binders, " = " if binders else "= ", self.style(primitive_text(eqn.primitive.name), "primitive")]
-        comment = [Comment(_line(eqn))] if self.source and eqn.source else []
+        text = self.comment(eqn)
+        comment = [Comment(text)] if text else []
         return [*head, *comment, self.parameters(eqn.params), "".join(operands)]
 
     def parameters(self, params: dict[str, Any]) -> Any:
@@ -142,8 +148,20 @@ class _JaxprWriter:
 
 
 def _line(eqn: JaxprEqn) -> str:
+    if eqn.source is None:
+        return ""
     line = text_of(eqn.source)
     return summarize(eqn.source) + (f": {line}" if line else "")
+
+
+def _name_stack(eqn: JaxprEqn) -> str:
+    return f"[{name_stack(eqn.source)}]"
+
+
+def _comments(source: bool, names: bool) -> Callable[[JaxprEqn], str]:
+    """What is written behind an equation."""
+    parts = [part for part, wanted in ((_name_stack, names), (_line, source)) if wanted]
+    return lambda eqn: " ".join(filter(None, (part(eqn) for part in parts)))
 
 
 # -- Whole texts
@@ -163,6 +181,7 @@ def pformat(
     *,
     types: bool = True,
     source: bool = False,
+    names: bool = False,
     color: bool = False,
     width: int | None = None,
 ) -> str:
@@ -173,6 +192,8 @@ def pformat(
       types: whether variables are shown with their types. Without them the text is laid out as JAX did in 2020, with
         one parameter in a line, at any width, and it can't be read back.
       source: whether the user's line is written behind each equation.
+      names: whether the names of the scopes around each equation are written behind it, see `xpr.named_scope`; those
+        of equations of an inner jaxpr are the scopes within it.
       color: whether keywords, types, primitives and names of parameters are coloured, by ANSI escape sequences.
       width: the columns to fit in where that can be done; 80 by default.
 
@@ -195,8 +216,8 @@ def pformat(
     if width is not None and not isinstance(width, (int, float)):
         raise TypeError(f"pformat: width is a number of columns, and is {describe(width)}.")
     if not types:
-        return untyped_text(inner, _Names, _line if source else None)
-    writer = _JaxprWriter(_all_used(inner, set()), _colored if color else _plain, source)
+        return untyped_text(inner, _Names, _comments(source, names))
+    writer = _JaxprWriter(_all_used(inner, set()), _colored if color else _plain, _comments(source, names))
     return layout(writer.jaxpr(inner), WIDTH if width is None else width)
 
 

@@ -24,9 +24,9 @@ COMMENT_COLUMN = 64
 Names = Callable[[set[Any]], Any]  # from the variables that are read to the names of one jaxpr's variables
 
 
-def untyped_text(jaxpr: Jaxpr, names: Names, line_of: Callable[[JaxprEqn], str] | None = None) -> str:
-    """The text of a jaxpr; `line_of` says which line to write behind an equation."""
-    lines = [line.split(_MARK) for line in _Untyped(names, line_of).jaxpr(jaxpr)]
+def untyped_text(jaxpr: Jaxpr, names: Names, comment_of: Callable[[JaxprEqn], str]) -> str:
+    """The text of a jaxpr; `comment_of` says what to write behind an equation."""
+    lines = [line.split(_MARK) for line in _Untyped(names, comment_of).jaxpr(jaxpr)]
     column = min(max((len(line[0]) for line in lines if len(line) > 1), default=0), COMMENT_COLUMN)
     return "\n".join(f"{line[0]:<{column}}  # {line[1]}" if len(line) > 1 else line[0] for line in lines)
 
@@ -37,8 +37,8 @@ def _beside(left: str, right: Block) -> Block:
 
 
 class _Untyped:
-    def __init__(self, names: Names, line_of: Callable[[JaxprEqn], str] | None):
-        self.names, self.line_of = names, line_of
+    def __init__(self, names: Names, comment_of: Callable[[JaxprEqn], str]):
+        self.names, self.comment_of = names, comment_of
 
     def jaxpr(self, jaxpr: Jaxpr) -> Block:
         name = self.names(used_vars(jaxpr))
@@ -55,8 +55,8 @@ class _Untyped:
         binders = "".join(f"{name.bound(v)} " for v in eqn.outvars)
         block = _beside(f"{binders}= {primitive_text(eqn.primitive.name)}", self.parameters(eqn.params))
         block[-1] += "".join(operands)
-        if self.line_of and eqn.source:
-            block[0] = block[0].split(_MARK)[0] + _MARK + self.line_of(eqn)
+        if comment := self.comment_of(eqn):
+            block[0] = block[0].split(_MARK)[0] + _MARK + comment
         return block
 
     def parameters(self, params: dict[str, Any]) -> Block:

@@ -49,6 +49,7 @@ class BatchTrace(Trace):
 
     __slots__ = ("size", "axis_name", "signature", "rows_along", "explicit_rows")
     verb: ClassVar[str] = "vectorized with vmap"
+    scope: ClassVar[str] = "vmap"
 
     def __init__(
         self,

@@ -15,6 +15,7 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Trace, Tracer, context, transformation
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xpr.core.primitive import Primitive
+from xpr.core.source import JVP
 from xpr.primitives.shapes import instantiate
 from xpr.transforms.leaks import refuse_leaks
 from xpr.transforms.stage import stage
@@ -41,6 +42,7 @@ class JVPTrace(Trace):
 
     __slots__ = ()
     verb: ClassVar[str] = "differentiated"
+    scope: ClassVar[str] = JVP
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         primals, tangents = self.split(args)

@@ -20,6 +20,7 @@ from xpr.core.avals import ShapedArray, Zero, array_in, aval_of
 from xpr.core.interpreter import Trace, Tracer, context, current
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Primitive
+from xpr.core.source import JVP
 from xpr.primitives.shapes import broadcast_in_dim_p
 from xpr.primitives.sharding_constraint import constrain_to
 from xpr.transforms.flat import as_array
@@ -116,6 +117,7 @@ class LinearizeTrace(Trace):
 
     __slots__ = ("rules", "tangents")
     verb: ClassVar[str] = "differentiated"
+    scope: ClassVar[str] = JVP
 
     def __init__(self, parent: Trace):
         super().__init__(parent)

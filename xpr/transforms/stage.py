@@ -23,7 +23,7 @@ from xpr.core.memory import MemorySpace
 from xpr.core.primitive import Primitive
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.result_types import SumOverShards
-from xpr.core.source import describe_function, here, summarize, text_of
+from xpr.core.source import describe_function, here, summarize, text_of, without_scopes
 from xpr.errors import RefError
 from xpr.transforms.leaks import refuse_leaks
 from xpr.transforms.metadata import with_metadata
@@ -215,12 +215,12 @@ def stage(
     if trace is None:
         trace = StageTrace(context.trace, signature, shardings)
     arguments = [trace.argument(aval) for aval in in_avals]
-    before = context.trace
-    context.trace = with_metadata(trace)
+    before = context.trace, context.source
+    context.trace, context.source = with_metadata(trace), without_scopes(context.source)
     try:
         closed = trace.finish(fun(*arguments))
     finally:
-        context.trace = before
+        context.trace, context.source = before
         trace.alive = False
     if settings.enable_checks:
         check_jaxpr(closed)

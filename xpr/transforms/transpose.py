@@ -112,7 +112,11 @@ def _evaluate_known(jaxpr: Jaxpr, known: dict[Any, Any]) -> list[JaxprEqn]:
 
 def _run(eqn: JaxprEqn, known: dict[Any, Any]) -> None:
     values = [v.val if type(v) is Literal else known[v] for v in eqn.invars]
-    outs = eqn.primitive.bind(*values, **eqn.params)
+    before, context.source = context.source, eqn.source
+    try:
+        outs = eqn.primitive.bind(*values, **eqn.params)
+    finally:
+        context.source = before
     known.update(zip(eqn.outvars, outs if eqn.primitive.multiple_results else [outs]))
 
 

@@ -17,6 +17,7 @@ from xpr.control.remat.policies import Offloadable, Policy, nothing_saveable
 from xpr.control.scan.scan import loop_dce, scan_p
 from xpr.core.jaxpr import Atom, DropVar, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, eval_jaxpr
 from xpr.core.memory import space_of_kind
+from xpr.core.source import in_scopes
 from xpr.passes.dce import dce_jaxpr, has_effect
 from xpr.passes.inline import inline_jaxpr
 from xpr.primitives.device_put import device_put_p
@@ -44,7 +45,7 @@ class Split:
         residuals = split.residuals(arguments, computed)
         frontier = _frontier(primal.eqns, residuals, policy)
         computing = Jaxpr([], [*primal.invars, *frontier.saved], residuals, frontier.recomputed)
-        recomputed = dce_jaxpr(computing, [True] * len(residuals), keep_inputs=True)[0].eqns
+        recomputed = list(map(_in_scope, dce_jaxpr(computing, [True] * len(residuals), keep_inputs=True)[0].eqns))
         outvars = [*outs, *frontier.saved]
         forward = primal.replace(outvars=outvars, eqns=frontier.forward)
         if not frontier.saved and not any(map(has_effect, (*jaxpr.eqns, *forward.eqns))):
@@ -66,6 +67,11 @@ def split_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...], policy: Policy | None
     if key not in jaxpr.memo:
         jaxpr.memo[key] = Split(jaxpr, linearize_jaxpr(jaxpr, is_active), policy or nothing_saveable)
     return jaxpr.memo[key]
+
+
+def _in_scope(eqn: JaxprEqn) -> JaxprEqn:
+    """An equation that runs again, in the name scope of those."""
+    return eqn.replace(source=in_scopes(("rematted_computation",), eqn.source))
 
 
 def _joined(recompute: Jaxpr, linear: Jaxpr) -> Jaxpr:

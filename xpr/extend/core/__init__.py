@@ -21,6 +21,7 @@ from xpr.core import jaxpr_as_fun as jaxpr_as_fun
 from xpr.core import subjaxprs as subjaxprs
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import context, current
+from xpr.core.jaxpr import SourceInfo
 from xpr.errors import InconclusiveDimensionOperation as InconclusiveDimensionOperation
 from xpr.errors import JaxprTypeError as JaxprTypeError
 from xpr.extend import Primitive as Primitive
@@ -77,8 +78,9 @@ def new_jaxpr_eqn(
     source_info: Any = None,
     ctx: Any = None,
 ) -> JaxprEqn:
-    """An equation. Effects are the primitive's."""
-    return JaxprEqn(list(invars), list(outvars), primitive, params, source_info)
+    """An equation. Effects are the primitive's; `source_info` is that of another equation, or its `source`."""
+    source = source_info.source if isinstance(source_info, SourceInfo) else source_info
+    return JaxprEqn(list(invars), list(outvars), primitive, params, source)
 
 
 def gensym(suffix: str = "") -> Callable[[ShapedArray], Var]:
