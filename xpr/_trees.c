@@ -83,8 +83,10 @@ static PyObject *static_data(PyObject *value) {
    no object that may hold others. */
 typedef struct {
     PyObject *leaves, *structure;
-    int is_exact;
+    int is_exact, depth;
 } Flat;
+
+enum { DEEPEST = 1000 }; /* containers inside each other, of which optree takes no more either */
 
 static int fail(void) {
     PyErr_SetNone(PyExc_NotImplementedError);
@@ -248,12 +250,13 @@ static int flatten(Flat *flat, PyObject *x) {
         return flat->structure ? PyList_Append(flat->structure, Py_Ellipsis) : 0;
     }
     if (is_tuple && !registration && type != &PyTuple_Type && !is_named_tuple(x)) return fail();
-    if (Py_EnterRecursiveCall(" in a tree")) return -1;
+    if (flat->depth >= DEEPEST) return fail();
+    flat->depth++;
     int status;
     if (registration) status = flatten_node(flat, registration, x);
     else if (type == &PyDict_Type) status = flatten_dict(flat, x);
     else status = describe(flat, x, PySequence_Fast_GET_SIZE(x)) < 0 ? -1 : flatten_items(flat, x);
-    Py_LeaveRecursiveCall();
+    flat->depth--;
     return status;
 }
 
@@ -265,7 +268,7 @@ static PyObject *or_none(PyObject *result) {
 }
 
 static PyObject *flattened(PyObject *tree, int is_exact) {
-    Flat flat = {PyList_New(0), PyList_New(0), is_exact};
+    Flat flat = {PyList_New(0), PyList_New(0), is_exact, 0};
     PyObject *structure = NULL, *result = NULL;
     if (flat.leaves && flat.structure && flatten(&flat, tree) == 0) structure = PyList_AsTuple(flat.structure);
     if (structure) result = PyTuple_Pack(2, flat.leaves, structure);
@@ -280,7 +283,7 @@ static PyObject *flatten_plain(PyObject *module, PyObject *tree) { return flatte
 static PyObject *flatten_exactly(PyObject *module, PyObject *tree) { return flattened(tree, 1); }
 
 static PyObject *leaves(PyObject *module, PyObject *tree) {
-    Flat flat = {PyList_New(0), NULL, 0};
+    Flat flat = {PyList_New(0), NULL, 0, 0};
     if (flat.leaves && flatten(&flat, tree) < 0) Py_CLEAR(flat.leaves);
     return or_none(flat.leaves);
 }
