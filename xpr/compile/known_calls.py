@@ -19,6 +19,7 @@ from xpr.backend import devices, runtime
 from xpr.backend.argument_buffers import Writable, are_writable, writable_buffers
 from xpr.backend.array import Array
 from xpr.backend.buffers import Buffer
+from xpr.backend.calling_executable import CallingExecutable
 from xpr.backend.compiler import Executable
 from xpr.backend.operands import plain_buffer, plain_type
 from xpr.backend.plain_trees import flatten_plain
@@ -128,10 +129,11 @@ class KnownCalls:
             return
         if any(not isinstance(call.leaves[i], Array | np.ndarray) for i in donated):  # numbers have shared buffers
             return
-        is_partitioned = isinstance(program, PartitionedExecutable)
-        path: Any = (program.run, None, Waiting.NEVER)
-        if not is_partitioned:
-            path = program.hot_path()  # type: ignore[union-attr]
+        path: tuple[Callable[..., Any], list[Any] | None, Waiting] | None
+        if isinstance(program, PartitionedExecutable):
+            path = program.run, None, Waiting.NEVER
+        else:
+            path = program.hot_path()
         if path is None:
             return
         self.offered.add(kinds)
@@ -147,13 +149,16 @@ class KnownCalls:
         can_tell = handlers and waiting is not Waiting.AT_EXIT and not donated
         if can_tell and are_writable(plain, devices.default_device()):
             unused = []
+        failed = None
+        if isinstance(program, CallingExecutable) and waiting is Waiting.AT_ONCE:
+            failed = program.failed
         unflatten = plan = None
         if out_tree != _LEAF:
             unflatten = out_tree.spec.unflatten
             plan = plan_of(out_tree.spec) if in_c else None
         known = KnownProgram(
             run, handlers, waiting, constants, unused, program.out_avals, _result_devices(program), unflatten,
-            tuple(donated), plan, program.failed if waiting is Waiting.AT_ONCE else None,  # type: ignore[union-attr]
+            tuple(donated), plan, failed,
         )  # fmt: skip
         self.store(call, types, known)
 
