@@ -27,13 +27,11 @@ class Codegen(NamedTuple):
     Attributes:
       unrolled: loops are unrolled.
       tiled: transposes are computed tile by tile.
-      wide: vectors have the 512 bits that some machines have.
       quick: the program takes more time to compile than to run.
     """
 
     unrolled: bool = True
     tiled: bool = False
-    wide: bool = False
     quick: bool = False
 
 
@@ -51,7 +49,6 @@ class Module(ProgramDevices):
         self.products = 0  # how many matrix products it has
         self.has_hot_loops = False  # whether some are several times slower on CPU if they are not unrolled
         self.has_large_transposes = False
-        self.has_formulas = False  # whether functions are written as arithmetic
         self.callbacks: list[Callback] = []  # the Python functions it calls, by the number it calls them by
         self.calls_expected = False  # whether most runs call some of them
         self.shared: dict[Any, Any] = {}  # functions that lowering has already written, by its keys
@@ -73,7 +70,7 @@ class Module(ProgramDevices):
         unrolled = self.has_hot_loops or self.products < _DEEP
         alone = self.mesh is None and not self.is_polymorphic
         quick = self.elements <= _FEW_ELEMENTS and alone and not self.draws
-        return Codegen(unrolled, self.has_large_transposes, self.has_formulas, quick)
+        return Codegen(unrolled, self.has_large_transposes, quick)
 
     def fresh(self) -> str:
         """A new name of an SSA value."""

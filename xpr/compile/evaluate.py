@@ -65,9 +65,8 @@ class OperationPlan:
         else:
             module = lower_jaxpr(self.program, self.device.platform)
         text, name = module.text(primitive.name), primitive.name
-        codegen = Codegen(wide=module.has_formulas, quick=True)
         executable = compiler.compile(
-            text, self.out_avals, self.device, name=name, codegen=codegen,
+            text, self.out_avals, self.device, name=name, codegen=Codegen(quick=True),
             is_tiered=is_operation_tiered(self.out_avals),
         )  # fmt: skip
         self.execute, self.handlers = executable.raw.execute_sharded, executable.handlers

@@ -49,7 +49,6 @@ def on_cpu(
         is_limited = aval.dtype == float64 and reach < math.inf
         if formula is None or (is_limited and b.may_be_partitioned):
             return without(b, operands, aval, params)
-        b.module.has_formulas = True
         operands = repeated(b, operands, aval.shape)
         if not is_limited:
             return _called(b, name, formula, operands, aval)
