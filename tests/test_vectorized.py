@@ -14,6 +14,7 @@ from xpr.config_contexts import enable_x64
 MANY = 4096
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.0, -3.0, 0.5, -0.5, 1e30, -1e30, 88.0, -88.0]
 NAMES = [row.name for row in ROWS]
+NAMES_IN_FLOAT32 = [row.name for row in ROWS if row.in_float32]
 ROW = {row.name: row for row in ROWS}
 
 
@@ -26,7 +27,7 @@ def text(fun, *args, platform="cpu"):
 
 
 @pytest.mark.parametrize("contracted", [pytest.param(True, marks=pytest.mark.optimized), False])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", NAMES_IN_FLOAT32)
 def test_errors_in_float32(name, contracted, monkeypatch):
     """At every 32768th of all numbers, whether or not XLA contracts a product and a sum; and at the hard points."""
     monkeypatch.setattr(accuracy, "POINTS", 1 << 16)
@@ -58,8 +59,9 @@ def test_relative_errors_near_zeros_of_gamma_functions(name):
     assert accuracy.errors(found, high.astype(np.longdouble) + low)[x > 0].max() < 2
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "dtype"), [(name, "float64") for name in NAMES] + [(name, "float32") for name in NAMES_IN_FLOAT32]
+)
 def test_special_values_are_numpys(name, dtype):
     points = np.array(SPECIAL, dtype)
     if len(ROW[name].domain) == 2:

@@ -58,7 +58,7 @@ exp2 = function_of(
 log_p = unary(
     "log",
     fusion="vectorized",
-    lowers_to="stablehlo.log",
+    lowers_to=on_cpu("log", "stablehlo.log", None, long_exponentials.logarithm),
     reference=np.log,
     derivative=lambda x, y: div(scalar(1, x), x),
 )
@@ -97,7 +97,9 @@ expm1 = function_of(
 log1p_p = unary(
     "log1p",
     fusion="expensive",
-    lowers_to="stablehlo.log_plus_one",
+    lowers_to=on_cpu(
+        "log1p", "stablehlo.log_plus_one", exponentials.logarithm_plus_one, long_exponentials.logarithm_plus_one
+    ),
     reference=np.log1p,
     derivative=lambda x, y: div(scalar(1, x), add(x, scalar(1, x))),
 )

@@ -104,6 +104,31 @@ def hyperbolic_cosine(x: Expression) -> Expression:
     return (up + down).to(float32)
 
 
+_ROOT_HALF_BITS_32 = 0x3F3504F3
+_TOP_LN2_32 = math.floor(_LN2 * 2**16) / 2**16  # a product with an exponent is exact in float32
+
+
+def logarithm_plus_one(x: Expression) -> Expression:
+    """As for float64, in float32: log(1 + x) = k log(2) + log(m + rest), where 1 + x, rounded, is 2^k m."""
+    one = select(x > math.inf, 0.0, x.constant(1))  # no constant: XLA would take (1 + x) - 1 for x
+    total = one + x
+    rounded = total - one
+    k = (total.bits_as(int32) - _ROOT_HALF_BITS_32) >> 23
+    f = (total.bits_as(int32) - (k << 23)).bits_as(float32) - 1.0
+    scale = select(k < 127, (127 - k) << 23, 0).bits_as(float32)  # 2^-k, or 0
+    rest = ((one - (total - rounded)) + (x - rounded)) * scale
+    n, half, m, more = k.to(float32), 0.5 * f * f, f + 1.0, f + 2.0
+    reciprocal = 1.0 / (m * more)  # one division for f / (f + 2) and rest / m
+    s = f * m * reciprocal
+    square = s * s
+    small = n * (_LN2 - _TOP_LN2_32) + rest * more * reciprocal
+    low = s * (half + square * polynomial(square, LOGARITHM[1:])) + small
+    result = n * _TOP_LN2_32 + (f - (half - low))
+    result = select(x < math.inf, result, x)
+    result = select(x.equals(-1), -math.inf, select(x < -1.0, math.nan, result))
+    return select(abs(x) < 2.0**-24, x, result)
+
+
 def inverse_hyperbolic_sine(x: Expression) -> Expression:
     """log(|x| + sqrt(x^2 + 1))."""
     wide = x.to(float64)

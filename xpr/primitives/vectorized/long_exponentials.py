@@ -94,14 +94,23 @@ def hyperbolic_cosine(x: Expression) -> Expression:
 _ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # of sqrt(1/2)
 
 
+def _exponent_and_rest(x: Expression) -> tuple[Expression, Expression]:
+    """n and f, where x = 2^n (1 + f) and sqrt(1/2) <= 1 + f < sqrt(2), of positive normal numbers."""
+    k = (x.bits_as(int64) - _ROOT_HALF_BITS) >> 52
+    return whole_number(k), (x.bits_as(int64) - (k << 52)).bits_as(float64) - 1.0
+
+
+def _logarithm_of_rest(f: Expression, s: Expression, half: Expression) -> Expression:
+    """log(1 + f) - (f - half), where half = f^2 / 2 and s = f / (f + 2)."""
+    square = s * s
+    return s * (half + square * polynomial(square, LONG_LOGARITHM))
+
+
 def logarithm_in_parts(x: Expression) -> tuple[Expression, Expression]:
     """log(x) of positive normal numbers, as a sum whose second part is below the last digit of the first."""
-    k = (x.bits_as(int64) - _ROOT_HALF_BITS) >> 52
-    f = (x.bits_as(int64) - (k << 52)).bits_as(float64) - 1.0
-    n = whole_number(k)
-    s, half = ratio(f, f + 2.0), 0.5 * f * f
-    square = s * s
-    low = (n * LN2_PARTS[1] + s * (half + square * polynomial(square, LONG_LOGARITHM))) - half
+    n, f = _exponent_and_rest(x)
+    half = 0.5 * f * f
+    low = (n * LN2_PARTS[1] + _logarithm_of_rest(f, ratio(f, f + 2.0), half)) - half
     first = n * LN2_PARTS[0]
     total = first + f
     rest = ((first - total) + f) + low
@@ -111,13 +120,12 @@ def logarithm_in_parts(x: Expression) -> tuple[Expression, Expression]:
 
 def _logarithm_of_sum(x: Expression, rest: Expression, more: Expression) -> Expression:
     """log(x + rest) + more log(2) of positive x and a rest that is below its last digit."""
-    k = (x.bits_as(int64) - _ROOT_HALF_BITS) >> 52
-    f = (x.bits_as(int64) - (k << 52)).bits_as(float64) - 1.0
-    n = whole_number(k) + more
-    s, half = f / (f + 2.0), 0.5 * f * f
-    square = s * s
-    low = n * LN2_PARTS[1] + rest / x
-    return n * LN2_PARTS[0] + (f - (half - (s * (half + square * polynomial(square, LONG_LOGARITHM)) + low)))
+    n, f = _exponent_and_rest(x)
+    n, half = n + more, 0.5 * f * f
+    bounded = select(x < 2.0**100, x, 2.0**100)  # of larger numbers the rest is nothing
+    reciprocal = 1.0 / ((f + 2.0) * bounded)  # one division for f / (f + 2) and rest / x
+    low = n * LN2_PARTS[1] + rest * ((f + 2.0) * reciprocal)
+    return n * LN2_PARTS[0] + (f - (half - (_logarithm_of_rest(f, f * bounded * reciprocal, half) + low)))
 
 
 def _logarithm_plus_one(x: Expression, is_large: Expression, low: Any = 0.0) -> Expression:
@@ -128,6 +136,23 @@ def _logarithm_plus_one(x: Expression, is_large: Expression, low: Any = 0.0) -> 
     rest = (one - (total - rounded)) + ((x - rounded) + low)
     result = _logarithm_of_sum(total, select(is_large, 0.0, rest), select(is_large, x.constant(1), 0.0))
     return select(x < math.inf, result, x)
+
+
+def logarithm(x: Expression) -> Expression:
+    is_subnormal, size = _normal(abs(x))
+    n, f = _exponent_and_rest(size)
+    n, half = n + select(is_subnormal, x.constant(-1074), 0.0), 0.5 * f * f
+    low = _logarithm_of_rest(f, ratio(f, f + 2.0), half) + n * LN2_PARTS[1]
+    result = n * LN2_PARTS[0] + (f - (half - low))
+    result = select(x.bits_as(int64) < 0, math.nan, select(x < math.inf, result, x))
+    return select(size.equals(0), -math.inf, result)
+
+
+def logarithm_plus_one(x: Expression) -> Expression:
+    size = abs(x)
+    result = _logarithm_plus_one(x, size > math.inf)
+    result = select(x.equals(-1), -math.inf, select(x < -1.0, math.nan, result))
+    return select(size < 2.0**-53, x, result)
 
 
 def inverse_hyperbolic_sine(x: Expression) -> Expression:

@@ -20,7 +20,7 @@ _MANY = 4096  # elements: a formula takes milliseconds to compile, and nanosecon
 
 
 def on_cpu(
-    name: str, elsewhere: str | Lower, single: Formula, double: Formula | None = None, reach: float = math.inf
+    name: str, elsewhere: str | Lower, single: Formula | None, double: Formula | None = None, reach: float = math.inf
 ) -> Lower:
     """A lowering rule that writes a formula for CPU, where there are many elements.
 
@@ -29,8 +29,8 @@ def on_cpu(
     Args:
       name: of the function that is written into the module, once for each type of operands, and called.
       elsewhere: the operation, or rule, for other platforms and dtypes, and for few elements.
-      single: the formula for float32, and for 16-bit floats, which are converted.
-      double: that for float64; None where `elsewhere` is for that too.
+      single: the formula for float32, and for 16-bit floats, which are converted; None where `elsewhere` is for them.
+      double: that for float64, likewise.
       reach: the size of numbers below which `double` holds. A program looks whether it has any others, and then
         computes all by `elsewhere`; one on several devices does always.
     """
