@@ -63,6 +63,9 @@ _WITH_SHAPE = {
 }
 _LARGE = 1 << 18  # elements
 
+# Operations that XLA expands to some hundred others.
+_SERIES = frozenset({"chlo.atan", "chlo.erf", "chlo.erf_inv", "chlo.lgamma", "chlo.digamma"})
+
 # Of what these compute from floats XLA makes no number that is broadcast, if an operand is none; x * 0 stays as it is.
 _KEEPS_VARIED = frozenset(
     f"stablehlo.{name}"
@@ -145,7 +148,8 @@ class Builder:
         if value is None:
             value = self._written[text] = Value(self.module.fresh(), result)
             self.lines.append(f"{value.name} = {text}")
-            self.module.elements += math.inf if name == "stablehlo.scatter" or result.is_symbolic else result.size
+            count = math.inf if name == "stablehlo.scatter" or result.is_symbolic else result.size
+            self.module.elements += count * 100 if name in _SERIES else count
             if self.varied and self._makes_varied(name, operands, result):
                 self.varied.add(value)
         return value
