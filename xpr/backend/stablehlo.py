@@ -189,7 +189,6 @@ class Builder:
         """One operation with any number of results; `attributes` are the discardable ones, `{key = value}`."""
         if name == "stablehlo.while":
             self.module.has_hot_loops = True
-            self.module.elements = math.inf
         out = self.module.fresh()
         types = ", ".join(tensor_type(v.aval) for v in operands)
         names = ", ".join(v.name for v in operands)

@@ -18,7 +18,7 @@ from xpr.core.avals import ShapedArray
 
 POLYMORPHIC = "jax.uses_shape_polymorphism = true"  # an attribute of modules
 _DEEP = 8  # products
-_FEW_ELEMENTS = 1 << 16  # of all results together; a program that computes fewer runs for microseconds
+_FEW_ELEMENTS = 1 << 16  # of all results together; a program, or step of a loop, of fewer runs for microseconds
 
 
 class Codegen(NamedTuple):
@@ -44,7 +44,7 @@ class Module(ProgramDevices):
         super().__init__()
         self.platform = "cuda" if platform == "gpu" else platform
         self.functions: list[str] = []
-        self.elements = 0.0  # how many its operations compute; loops and scatters count as infinitely many
+        self.elements = 0.0  # how many its operations compute, in one step of a loop; scatters count as infinitely many
         self.draws = False  # whether it draws random numbers, which are to be those of JAX to the last bit
         self.products = 0  # how many matrix products it has
         self.has_hot_loops = False  # whether some are several times slower on CPU if they are not unrolled
