@@ -38,11 +38,12 @@ sin = function_of(
     """,
     accuracy=True,
 )
-cos_p = unary(
+cos_p = elementwise(
     "cos",
+    over=INEXACT,
     lowers_to=on_cpu("cos", "stablehlo.cosine", circular.cosine, circular.long_cosine, circular.REACH),
     reference=np.cos,
-    derivative=lambda x, y: neg(sin(x)),
+    partials=[lambda t, x, y: neg(mul(t, sin(x)))],  # sin(x) is the residual, as in JAX
 )
 cos = function_of(
     cos_p,
