@@ -25,7 +25,7 @@ from xpr.backend import compile_options
 expected = json.loads(EXPECTED.read_text())
 found = {}
 for name in filter(version, names()):
-    compile_options.process_options = {} if name in sys.argv[1:] else QUICK
+    compile_options.process_options = {"xla_cpu_prefer_vector_width": 256} if name in sys.argv[1:] else QUICK
     try:
         ours = results(name)
         found[name] = difference(ours, expected[name]) if name in expected else 0.0
@@ -34,7 +34,7 @@ for name in filter(version, names()):
 real = [name for name, module in sys.modules.items() if "/site-packages/jax/" in str(getattr(module, "__file__", ""))]
 print(json.dumps([found, real]))
 """
-GROWING = ["numpyro", "keras"]  # what they sample and train, in which a rounding grows, is optimized as it was on jax
+GROWING = ["numpyro", "keras"]  # what they sample and train, in which a rounding grows, is compiled as it was on jax
 NOT_YET: dict[str, str] = {}  # programs that don't run, with the reason
 NOT_INSTALLED = {"brax"}  # it needs all of mujoco, which is large
 
