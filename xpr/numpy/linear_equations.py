@@ -333,9 +333,8 @@ def det(a: Any) -> Any:
 # -- Least squares
 
 
-@custom_jvp
-def _pseudoinverse(a: Any, rtol: Any) -> Any:
-    """The pseudoinverse and the singular values, of which those up to `rtol` times the greatest count as zero."""
+def _pseudoinverse_factors(a: Any, rtol: Any) -> tuple[Any, Any, Any]:
+    """Two factors of the pseudoinverse, and the singular values."""
     u, s, vh = eigen_svd.svd(a, full_matrices=False)
     bound = e.mul(reduce_max(s, (aval_of(s).ndim - 1,)), rtol)
     counts = e.gt(s, broadcast_to(expand_dims(bound, (-1,)), aval_of(s).shape))
@@ -343,7 +342,14 @@ def _pseudoinverse(a: Any, rtol: Any) -> Any:
     inverses = select(counts, e.div(ones, select(counts, s, ones)), full(aval_of(s).shape, 0, aval_of(s).dtype))
     v = adjoint(vh)
     scaled = e.mul(v, along_columns(e.convert_element_type(inverses, aval_of(v).dtype), v))
-    return product(scaled, adjoint(u)), s
+    return scaled, adjoint(u), s
+
+
+@custom_jvp
+def _pseudoinverse(a: Any, rtol: Any) -> Any:
+    """The pseudoinverse and the singular values, of which those up to `rtol` times the greatest count as zero."""
+    scaled, uh, s = _pseudoinverse_factors(a, rtol)
+    return product(scaled, uh), s
 
 
 @_pseudoinverse.defjvp
@@ -358,6 +364,25 @@ def _pseudoinverse_jvp(primals: Any, tangents: Any) -> Any:
     u, _, vh = eigen_svd.svd(a, full_matrices=False)
     ds = diagonal_of(product(adjoint(u), product(da, adjoint(vh))))
     return (p, s), (dp, e.real(ds) if a.aval.dtype in dtypes.COMPLEX else ds)
+
+
+@custom_jvp
+def _least_squares(a: Any, b: Any, rtol: Any) -> Any:
+    """The product of the pseudoinverse, which is not computed, and `b`; and the singular values."""
+    scaled, uh, s = _pseudoinverse_factors(a, rtol)
+    return product(scaled, product(uh, b)), s
+
+
+@_least_squares.defjvp
+def _least_squares_jvp(primals: Any, tangents: Any) -> Any:
+    (a, b, rtol), (da, db, _) = primals, tangents
+    (p, s), (dp, ds) = _pseudoinverse_jvp((a, rtol), (da, None))
+    return (product(p, b), s), (e.add(product(dp, b), product(p, db)), ds)
+
+
+@compiled
+def _lstsq(a: Any, b: Any, rtol: Any) -> Any:
+    return _least_squares(a, b, rtol)
 
 
 @compiled
@@ -435,8 +460,8 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tu
         residuals = full((0,), 0, real) if numpy_resid and m <= n else reduce_sum(squares, (0,))
         return full((n, *kept), 0, a.aval.dtype), residuals, np.int32(0), full((0,), 0, real)
     rtol = _tolerance(rcond if rcond is None or rcond >= 0 else None, a)
-    p, s = _pinv(a, rtol)
-    x = matmul(p, b)
+    x, s = _lstsq(a, b if b.aval.ndim == 2 else expand_dims(b, (1,)), rtol)
+    x = reshape(x, (n, *b.aval.shape[1:]))
     rank = reduce_sum(
         e.convert_element_type(e.gt(s, broadcast_to(e.mul(s[0], rtol), s.aval.shape)), dtypes.int32), (0,)
     )
