@@ -104,12 +104,12 @@ def hyperbolic_cosine(x: Expression) -> Expression:
     return (up + down).to(float32)
 
 
-_ROOT_HALF_BITS_32 = 0x3F3504F3
+_ROOT_HALF_BITS_32 = 0x3F3504F3  # of sqrt(1/2) in float32
 _TOP_LN2_32 = math.floor(_LN2 * 2**16) / 2**16  # a product with an exponent is exact in float32
 
 
 def logarithm_plus_one(x: Expression) -> Expression:
-    """As for float64, in float32: log(1 + x) = k log(2) + log(m + rest), where 1 + x, rounded, is 2^k m."""
+    """k log(2) + log(m + rest), in float32: 1 + x, rounded, is 2^k m, and `rest` 2^-k times what rounding left out."""
     one = select(x > math.inf, 0.0, x.constant(1))  # no constant: XLA would take (1 + x) - 1 for x
     total = one + x
     rounded = total - one
