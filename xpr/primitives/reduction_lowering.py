@@ -156,23 +156,25 @@ def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], 
     """A maximum or minimum that is nan where there is one.
 
     XLA's loops over several axes are slow, up to 70 times, so each run of adjacent axes is merged into one;
-    a long one at the end is halved first, which takes many elements at a time: up to three times faster.
+    a long one at the end is halved first, which takes many elements at a time: up to three times faster. Of bytes XLA's
+    loops do.
     """
     dtype = x.aval.dtype
-    if b.platform != "cpu" or dtype not in dtypes.FLOATS:
+    is_float = dtype in dtypes.FLOATS
+    if b.platform != "cpu" or (not is_float and (b.may_be_partitioned or dtype.itemsize == 1)):
         return _reduction(b, x, aval, axes, operation, start, Builder.op)
     if b.may_be_partitioned:
         return _extreme_and_nan(b, x, aval, axes, operation, start)
-    wide = np.dtype(np.float64 if dtype == dtypes.float64 else np.float32)
-    x = b.convert(x, wide)
+    if is_float:
+        x = b.convert(x, np.dtype(np.float64 if dtype == dtypes.float64 else np.float32))
     for first, end in reversed(_runs(axes)):
         shape = x.aval.shape
         x = _merged(b, x, first, end)
         if first == x.aval.ndim - 1 and _is_long(x.aval.shape[first]):
             x = _halved(b, b.fusion_barrier(x), operation, _HALVED)  # each half would recompute `x`
-        spelled = _with_comparisons if first == x.aval.ndim - 1 else _with_negations
+        of_floats = _with_comparisons if first == x.aval.ndim - 1 else _with_negations
         result = x.aval.update(shape=(*shape[:first], *shape[end:]))
-        x = _reduction(b, x, result, [first], operation, wide.type(start), spelled)
+        x = _reduction(b, x, result, [first], operation, start, of_floats if is_float else Builder.op)
         if first > min(axes):
             x = b.fusion_barrier(x)
     return b.convert(x, dtype)
