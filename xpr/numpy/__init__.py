@@ -30,6 +30,7 @@ from xpr.numpy.indexing.take import *
 from xpr.numpy.io import *
 from xpr.numpy.mapping import *
 from xpr.numpy.matrices import *
+from xpr.numpy.namespace_info import __array_api_version__ as __array_api_version__
 from xpr.numpy.namespace_info import __array_namespace_info__ as __array_namespace_info__
 from xpr.numpy.nan_reductions import *
 from xpr.numpy.padding import *

@@ -163,6 +163,7 @@ def fabs(x: Any, /) -> Any:
     return e.abs_p.bind(*promote_inexact(x))
 
 
+@compiled_eagerly()
 def sign(x: Any, /) -> Any:
     """-1, 0 or 1 by the sign of each element; x / |x| for complex elements.
 
@@ -170,7 +171,11 @@ def sign(x: Any, /) -> Any:
     >>> jnp.sign(jnp.array([-3.0, 0.0, 2.0]))
     Array([-1.,  0.,  1.], dtype=float32)
     """
-    return e.sign_p.bind(as_operand(x))
+    x = as_operand(x)
+    if aval_of(x).dtype not in dtypes.FLOATS:
+        return e.sign_p.bind(x)
+    zero = e.scalar(0, x)
+    return select_scalar(e.eq(x, zero), zero, e.sign_p.bind(x))  # +0 for -0.0, where lax.sign gives -0.0
 
 
 def signbit(x: Any, /) -> Any:

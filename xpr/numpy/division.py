@@ -59,14 +59,25 @@ def _floor_divide(x: Any, y: Any) -> Any:
 
 @compiled
 def _divmod(x: Any, y: Any) -> tuple[Any, Any]:
-    """Quotient and remainder of floats as in NumPy: the quotient is (x - rem) / y rounded, and x / 0 for y = 0."""
+    """Quotient and remainder of floats as in NumPy: the quotient is (x - rem) / y rounded; and the floor of x / y where
+    that is a zero or has no remainder, as the Python array API standard says, where NumPy gives nan for infinite x.
+    """
     rem = e.rem(x, y)
     zero, one = e.scalar(0, rem), e.scalar(1, rem)
-    wrong_sign = e.bitwise_and(e.ne(rem, zero), e.ne(e.sign(y), e.sign(rem)))
+    wrong_sign = e.bitwise_and(e.ne(rem, zero), e.ne(e.lt(y, zero), e.lt(rem, zero)))
     quotient = e.div(e.sub(x, rem), y)
     quotient = select(wrong_sign, e.sub(quotient, one), quotient)
     rem = select(wrong_sign, e.add(rem, y), rem)
-    return select_scalar(e.eq(y, zero), e.floor(e.div(x, y)), e.round(quotient)), rem
+    are_ordinary = [e.bitwise_and(e.is_finite(v), e.ne(v, zero)) for v in (x, y)]
+    floor = select_scalar(e.bitwise_and(*are_ordinary), e.round(quotient), e.floor(e.div(x, y)))
+    return floor, _signed_like(rem, y)
+
+
+def _signed_like(rem: Any, y: Any) -> Any:
+    """A remainder that has the sign of y or is zero, with the sign of y in either case, and its derivative."""
+    is_negative = e.lt(y, e.scalar(0, y))
+    size = e.abs(select(is_negative, e.neg(rem), rem))
+    return select(is_negative, e.neg(size), size)
 
 
 def remainder(x: Any, y: Any, /) -> Any:
@@ -94,7 +105,8 @@ def _remainder(x: Any, y: Any) -> Any:
     rem = e.rem(x, _no_zero(y))
     zero = aval_of(x).dtype.type(0)
     wrong_sign = e.bitwise_and(e.ne(rem, zero), e.ne(e.lt(rem, zero), e.lt(y, zero)))
-    return select(wrong_sign, e.add(rem, y), rem)
+    rem = select(wrong_sign, e.add(rem, y), rem)
+    return _signed_like(rem, y) if aval_of(x).dtype in dtypes.FLOATS else rem
 
 
 mod = alias(remainder, "mod")

@@ -1,4 +1,4 @@
-"""What the namespace can do, as the Python array API standard (2024.12) asks for it."""
+"""What the namespace can do, as the Python array API standard asks for it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from xpr import dtypes
 from xpr.backend import devices
 from xpr.numpy.types import isdtype
 
-__all__ = ["__array_namespace_info__"]
+__all__ = ["__array_api_version__", "__array_namespace_info__"]
+
+__array_api_version__ = "2024.12"  # of the standard, that is implemented
 
 _NAMES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64",
           "complex64", "complex128")  # fmt: skip

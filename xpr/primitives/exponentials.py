@@ -9,7 +9,9 @@ import numpy as np
 
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
+from xpr.primitives import complex_functions
 from xpr.primitives.arithmetic import add, div, sub
+from xpr.primitives.complex_functions import real_or_complex
 from xpr.primitives.elementwise_rules import function_of, mul, scalar, unary
 from xpr.primitives.vectorized import exponentials, long_exponentials
 from xpr.primitives.vectorized.rule import on_cpu
@@ -19,7 +21,11 @@ __all__ = [
 ]  # fmt: skip
 
 exp_p = unary(
-    "exp", fusion="vectorized", lowers_to="stablehlo.exponential", reference=np.exp, derivative=lambda x, y: y
+    "exp",
+    fusion="vectorized",
+    lowers_to=real_or_complex("stablehlo.exponential", complex_functions.exponential),
+    reference=np.exp,
+    derivative=lambda x, y: y,
 )
 exp = function_of(
     exp_p,
@@ -58,7 +64,9 @@ exp2 = function_of(
 log_p = unary(
     "log",
     fusion="vectorized",
-    lowers_to=on_cpu("log", "stablehlo.log", None, long_exponentials.logarithm),
+    lowers_to=real_or_complex(
+        on_cpu("log", "stablehlo.log", None, long_exponentials.logarithm), complex_functions.logarithm
+    ),
     reference=np.log,
     derivative=lambda x, y: div(scalar(1, x), x),
 )
@@ -75,11 +83,14 @@ log = function_of(
 expm1_p = unary(
     "expm1",
     fusion="expensive",
-    lowers_to=on_cpu(
-        "expm1",
-        "stablehlo.exponential_minus_one",
-        exponentials.exponential_minus_one,
-        long_exponentials.exponential_minus_one,
+    lowers_to=real_or_complex(
+        on_cpu(
+            "expm1",
+            "stablehlo.exponential_minus_one",
+            exponentials.exponential_minus_one,
+            long_exponentials.exponential_minus_one,
+        ),
+        complex_functions.exponential_minus_one,
     ),
     reference=np.expm1,
     derivative=lambda x, y: add(y, scalar(1, y)),
@@ -97,8 +108,11 @@ expm1 = function_of(
 log1p_p = unary(
     "log1p",
     fusion="expensive",
-    lowers_to=on_cpu(
-        "log1p", "stablehlo.log_plus_one", exponentials.logarithm_plus_one, long_exponentials.logarithm_plus_one
+    lowers_to=real_or_complex(
+        on_cpu(
+            "log1p", "stablehlo.log_plus_one", exponentials.logarithm_plus_one, long_exponentials.logarithm_plus_one
+        ),
+        complex_functions.logarithm_plus_one,
     ),
     reference=np.log1p,
     derivative=lambda x, y: div(scalar(1, x), add(x, scalar(1, x))),

@@ -10,9 +10,11 @@ import numpy as np
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.dtypes import FLOATS, INEXACT, INTEGERS, NUMBERS
+from xpr.primitives import complex_functions
 from xpr.primitives.arithmetic import div, sub
 from xpr.primitives.bitwise import bitwise_and
 from xpr.primitives.comparisons import eq
+from xpr.primitives.complex_functions import real_or_complex
 from xpr.primitives.conversions import convert_element_type
 from xpr.primitives.elementwise_rules import (
     PYTHON_SCALARS,
@@ -195,7 +197,8 @@ def pow(x: Any, y: Any) -> Any:
 # -- Roots
 
 sqrt_p = elementwise(
-    "sqrt", fusion="vectorized", over=INEXACT, lowers_to="stablehlo.sqrt", reference=np.sqrt, exact=are_real,
+    "sqrt", fusion="vectorized", over=INEXACT, reference=np.sqrt, exact=are_real,
+    lowers_to=real_or_complex("stablehlo.sqrt", complex_functions.square_root),
     partials=[lambda t, x, y: div(mul(t, scalar(0.5, y)), y)],
 )  # fmt: skip
 sqrt = function_of(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import numpy as np
+from numpy.exceptions import AxisError
 
 from xpr import dtypes
 from xpr.backend.mlir_text import int_array
@@ -247,12 +248,12 @@ def one_axis(axis: Any, ndim: int) -> int:
     """An axis counted from the front.
 
     Raises:
-      ValueError: the array has no such axis.
+      AxisError: the array has no such axis. It is a ValueError and an IndexError.
       TypeError: `axis` is not an integer.
     """
     index = axis if type(axis) is int else _integer(axis)
     if not -ndim <= index < ndim:
-        raise ValueError(f"axis {index} is out of bounds for an array of {ndim} axes.")
+        raise AxisError(f"axis {index} is out of bounds for an array of {ndim} axes.")
     return index % ndim
 
 

@@ -9,8 +9,10 @@ import numpy as np
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.dtypes import COMPLEX, INEXACT, finfo
+from xpr.primitives import complex_functions
 from xpr.primitives.arithmetic import add, div, neg, sub
 from xpr.primitives.comparisons import compared
+from xpr.primitives.complex_functions import real_or_complex
 from xpr.primitives.elementwise_rules import elementwise, function_of, mul, repeated, scalar, unary
 from xpr.primitives.powers import rsqrt
 from xpr.primitives.vectorized import circular, exponentials, inverse_circular, long_exponentials
@@ -24,7 +26,9 @@ __all__ = [
 
 sin_p = unary(
     "sin",
-    lowers_to=on_cpu("sin", "stablehlo.sine", circular.sine, circular.long_sine, circular.REACH),
+    lowers_to=real_or_complex(
+        on_cpu("sin", "stablehlo.sine", circular.sine, circular.long_sine, circular.REACH), complex_functions.sine
+    ),
     reference=np.sin,
     derivative=lambda x, y: cos(x),
 )
@@ -41,7 +45,10 @@ sin = function_of(
 cos_p = elementwise(
     "cos",
     over=INEXACT,
-    lowers_to=on_cpu("cos", "stablehlo.cosine", circular.cosine, circular.long_cosine, circular.REACH),
+    lowers_to=real_or_complex(
+        on_cpu("cos", "stablehlo.cosine", circular.cosine, circular.long_cosine, circular.REACH),
+        complex_functions.cosine,
+    ),
     reference=np.cos,
     partials=[lambda t, x, y: neg(mul(t, sin(x)))],  # sin(x) is the residual, as in JAX
 )
@@ -58,7 +65,10 @@ cos = function_of(
 tan_p = unary(
     "tan",
     fusion="expensive",
-    lowers_to=on_cpu("tan", "stablehlo.tan", circular.tangent, circular.long_tangent, circular.REACH),
+    lowers_to=real_or_complex(
+        on_cpu("tan", "stablehlo.tan", circular.tangent, circular.long_tangent, circular.REACH),
+        complex_functions.tangent,
+    ),
     reference=np.tan,
     derivative=lambda x, y: add(mul(y, y), scalar(1, y)),
 )
@@ -75,7 +85,10 @@ tan = function_of(
 sinh_p = unary(
     "sinh",
     fusion="expensive",
-    lowers_to=on_cpu("sinh", "chlo.sinh", exponentials.hyperbolic_sine, long_exponentials.hyperbolic_sine),
+    lowers_to=real_or_complex(
+        on_cpu("sinh", "chlo.sinh", exponentials.hyperbolic_sine, long_exponentials.hyperbolic_sine),
+        complex_functions.hyperbolic_sine,
+    ),
     reference=np.sinh,
     derivative=lambda x, y: cosh(x),
 )
@@ -91,7 +104,10 @@ sinh = function_of(
 cosh_p = unary(
     "cosh",
     fusion="expensive",
-    lowers_to=on_cpu("cosh", "chlo.cosh", exponentials.hyperbolic_cosine, long_exponentials.hyperbolic_cosine),
+    lowers_to=real_or_complex(
+        on_cpu("cosh", "chlo.cosh", exponentials.hyperbolic_cosine, long_exponentials.hyperbolic_cosine),
+        complex_functions.hyperbolic_cosine,
+    ),
     reference=np.cosh,
     derivative=lambda x, y: sinh(x),
 )
@@ -107,7 +123,7 @@ cosh = function_of(
 tanh_p = unary(
     "tanh",
     fusion="vectorized",
-    lowers_to="stablehlo.tanh",
+    lowers_to=real_or_complex("stablehlo.tanh", complex_functions.hyperbolic_tangent),
     reference=np.tanh,
     derivative=lambda x, y: sub(scalar(1, y), mul(y, y)),
 )
@@ -132,7 +148,9 @@ def _one_minus_square(x: Any) -> Any:
 asin_p = unary(
     "asin",
     fusion="expensive",
-    lowers_to=on_cpu("asin", "chlo.asin", inverse_circular.arcsine, inverse_circular.long_arcsine),
+    lowers_to=real_or_complex(
+        on_cpu("asin", "chlo.asin", inverse_circular.arcsine, inverse_circular.long_arcsine), complex_functions.arcsine
+    ),
     reference=np.arcsin,
     derivative=lambda x, y: rsqrt(_one_minus_square(x)),
 )
@@ -148,7 +166,10 @@ asin = function_of(
 acos_p = unary(
     "acos",
     fusion="expensive",
-    lowers_to=on_cpu("acos", "chlo.acos", inverse_circular.arccosine, inverse_circular.long_arccosine),
+    lowers_to=real_or_complex(
+        on_cpu("acos", "chlo.acos", inverse_circular.arccosine, inverse_circular.long_arccosine),
+        complex_functions.arccosine,
+    ),
     reference=np.arccos,
     derivative=lambda x, y: neg(rsqrt(_one_minus_square(x))),
 )
@@ -164,7 +185,10 @@ acos = function_of(
 atan_p = unary(
     "atan",
     fusion="expensive",
-    lowers_to=on_cpu("atan", "chlo.atan", inverse_circular.arctangent, inverse_circular.long_arctangent),
+    lowers_to=real_or_complex(
+        on_cpu("atan", "chlo.atan", inverse_circular.arctangent, inverse_circular.long_arctangent),
+        complex_functions.arctangent,
+    ),
     reference=np.arctan,
     derivative=lambda x, y: div(scalar(1, x), add(mul(x, x), scalar(1, x))),
 )
@@ -180,8 +204,9 @@ atan = function_of(
 asinh_p = unary(
     "asinh",
     fusion="expensive",
-    lowers_to=on_cpu(
-        "asinh", "chlo.asinh", exponentials.inverse_hyperbolic_sine, long_exponentials.inverse_hyperbolic_sine
+    lowers_to=real_or_complex(
+        on_cpu("asinh", "chlo.asinh", exponentials.inverse_hyperbolic_sine, long_exponentials.inverse_hyperbolic_sine),
+        complex_functions.inverse_hyperbolic_sine,
     ),
     reference=np.arcsinh,
     derivative=lambda x, y: rsqrt(add(mul(x, x), scalar(1, x))),
@@ -197,9 +222,9 @@ asinh = function_of(
 )
 acosh_p = unary(
     "acosh", fusion="expensive", reference=np.arccosh,
-    lowers_to=on_cpu(
+    lowers_to=real_or_complex(on_cpu(
         "acosh", "chlo.acosh", exponentials.inverse_hyperbolic_cosine, long_exponentials.inverse_hyperbolic_cosine
-    ),
+    ), complex_functions.inverse_hyperbolic_cosine),
     derivative=lambda x, y: mul(rsqrt(sub(x, scalar(1, x))), rsqrt(add(x, scalar(1, x)))),
 )  # fmt: skip
 acosh = function_of(
@@ -214,8 +239,11 @@ acosh = function_of(
 atanh_p = unary(
     "atanh",
     fusion="expensive",
-    lowers_to=on_cpu(
-        "atanh", "chlo.atanh", exponentials.inverse_hyperbolic_tangent, long_exponentials.inverse_hyperbolic_tangent
+    lowers_to=real_or_complex(
+        on_cpu(
+            "atanh", "chlo.atanh", exponentials.inverse_hyperbolic_tangent, long_exponentials.inverse_hyperbolic_tangent
+        ),
+        complex_functions.inverse_hyperbolic_tangent,
     ),
     reference=np.arctanh,
     derivative=lambda x, y: div(scalar(1, x), _one_minus_square(x)),

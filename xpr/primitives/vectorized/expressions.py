@@ -129,6 +129,10 @@ class Expression:
     def floor(self) -> Expression:
         return self._op("floor", self)
 
+    def applied(self, function: str) -> Expression:
+        """The result of an operation that keeps the type, named as StableHLO and CHLO do."""
+        return Expression(self.builder, self.builder.op(function, [self.value], self.value.aval))
+
     def to(self, dtype: np.dtype) -> Expression:
         """Converted to a dtype."""
         return Expression(self.builder, self.builder.convert(self.value, dtype))
