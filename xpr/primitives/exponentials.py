@@ -83,15 +83,7 @@ log = function_of(
 expm1_p = unary(
     "expm1",
     fusion="expensive",
-    lowers_to=real_or_complex(
-        on_cpu(
-            "expm1",
-            "stablehlo.exponential_minus_one",
-            exponentials.exponential_minus_one,
-            long_exponentials.exponential_minus_one,
-        ),
-        complex_functions.exponential_minus_one,
-    ),
+    lowers_to=real_or_complex(long_exponentials.lower_exponential_minus_one, complex_functions.exponential_minus_one),
     reference=np.expm1,
     derivative=lambda x, y: add(y, scalar(1, y)),
 )

@@ -26,9 +26,7 @@ __all__ = [
 
 sin_p = unary(
     "sin",
-    lowers_to=real_or_complex(
-        on_cpu("sin", "stablehlo.sine", circular.sine, circular.long_sine, circular.REACH), complex_functions.sine
-    ),
+    lowers_to=real_or_complex(circular.lower_sine, complex_functions.sine),
     reference=np.sin,
     derivative=lambda x, y: cos(x),
 )
@@ -45,10 +43,7 @@ sin = function_of(
 cos_p = elementwise(
     "cos",
     over=INEXACT,
-    lowers_to=real_or_complex(
-        on_cpu("cos", "stablehlo.cosine", circular.cosine, circular.long_cosine, circular.REACH),
-        complex_functions.cosine,
-    ),
+    lowers_to=real_or_complex(circular.lower_cosine, complex_functions.cosine),
     reference=np.cos,
     partials=[lambda t, x, y: neg(mul(t, sin(x)))],  # sin(x) is the residual, as in JAX
 )
@@ -65,10 +60,7 @@ cos = function_of(
 tan_p = unary(
     "tan",
     fusion="expensive",
-    lowers_to=real_or_complex(
-        on_cpu("tan", "stablehlo.tan", circular.tangent, circular.long_tangent, circular.REACH),
-        complex_functions.tangent,
-    ),
+    lowers_to=real_or_complex(circular.lower_tangent, complex_functions.tangent),
     reference=np.tan,
     derivative=lambda x, y: add(mul(y, y), scalar(1, y)),
 )

@@ -22,6 +22,7 @@ from xpr.primitives.vectorized.coefficients import (
     TANGENT_OF_HALF_TURNS,
 )
 from xpr.primitives.vectorized.expressions import Expression, polynomial, ratio, select, times_sign, whole_bits
+from xpr.primitives.vectorized.rule import on_cpu
 
 _BOUNDS = (2.0**51, 2.0**77, 2.0**103)  # between the ranges
 _TINY = 2.0**-13  # below it sin(x) = x = tan(x) to a third of an ulp
@@ -131,3 +132,8 @@ def long_tangent(x: Expression) -> Expression:
     missing = select(is_odd, of_odd, (sine - first * cosine) + (sine_rest - first * cosine_rest))
     near_reciprocal = (1 + math.sqrt(2)) - math.sqrt(2) * cosine  # 1 / cosine to a digit
     return select(abs(x) < 2.0**-27, x, first + missing * near_reciprocal)
+
+
+lower_sine = on_cpu("sin", "stablehlo.sine", sine, long_sine, REACH)
+lower_cosine = on_cpu("cos", "stablehlo.cosine", cosine, long_cosine, REACH)
+lower_tangent = on_cpu("tan", "stablehlo.tan", tangent, long_tangent, REACH)

@@ -129,9 +129,12 @@ class Expression:
     def floor(self) -> Expression:
         return self._op("floor", self)
 
-    def applied(self, function: str) -> Expression:
-        """The result of an operation that keeps the type, named as StableHLO and CHLO do."""
-        return Expression(self.builder, self.builder.op(function, [self.value], self.value.aval))
+    def applied(self, function: str | Callable[..., list[Value]]) -> Expression:
+        """The result of an operation that keeps the type, or of a lowering rule."""
+        aval = self.value.aval
+        if isinstance(function, str):
+            return Expression(self.builder, self.builder.op(function, [self.value], aval))
+        return Expression(self.builder, function(self.builder, [self.value], [aval])[0])
 
     def to(self, dtype: np.dtype) -> Expression:
         """Converted to a dtype."""

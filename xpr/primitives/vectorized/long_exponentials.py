@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 from xpr.dtypes import float64, int64
+from xpr.primitives.vectorized import exponentials
 from xpr.primitives.vectorized.coefficients import (
     CP_PARTS,
     LN2_PARTS,
@@ -30,6 +31,7 @@ from xpr.primitives.vectorized.expressions import (
     times_sign,
     whole_number,
 )
+from xpr.primitives.vectorized.rule import on_cpu
 
 _LN2 = math.log(2)
 
@@ -261,3 +263,8 @@ def cube_root(x: Expression) -> Expression:
     other = m / (t * t)
     result = (t + t * ((other - t) / (t + t + other))) * power_of_2(k)
     return select(size.equals(0) | ~(size < math.inf), x, times_sign(result, x))
+
+
+lower_exponential_minus_one = on_cpu(
+    "expm1", "stablehlo.exponential_minus_one", exponentials.exponential_minus_one, exponential_minus_one
+)
