@@ -1,5 +1,7 @@
 """Functions at zeros, infinities and nans, where the Python array API standard says what they are."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -99,6 +101,15 @@ def test_remainders_have_the_sign_of_the_divisor(remainder):
     got, expected = np.asarray(remainder(x, y)), np.remainder(x, y)
     np.testing.assert_array_equal(got, expected)
     np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
+
+
+@pytest.mark.parametrize("divide", [jnp.remainder, jnp.floor_divide, lambda x, y: jnp.divmod(x, y)[1], jnp.fmod])
+@pytest.mark.parametrize("shapes", [((3,), ()), ((), (3,)), ((3,), (1,)), ((1,), (3,)), ((2, 1), (1, 3)), ((0,), (1,))])
+def test_operands_of_divisions_are_broadcast(divide, shapes):
+    x, y = (np.linspace(-5, 7, math.prod(shape) or 1)[: math.prod(shape)].reshape(shape) for shape in shapes)
+    got, expected = divide(x, y), divide(*np.broadcast_arrays(x, y))
+    np.testing.assert_array_equal(got, expected)
+    assert got.shape == np.broadcast_shapes(*shapes)
 
 
 def test_the_derivative_of_a_remainder_where_there_is_none():

@@ -75,7 +75,7 @@ def _divmod(x: Any, y: Any) -> tuple[Any, Any]:
 
 def _signed_like(rem: Any, y: Any) -> Any:
     """A remainder that has the sign of y or is zero, with the sign of y in either case, and its derivative."""
-    is_negative = e.lt(y, e.scalar(0, y))
+    is_negative = broadcast_to(e.lt(y, e.scalar(0, y)), aval_of(rem).shape)
     size = e.abs(select(is_negative, e.neg(rem), rem))
     return select(is_negative, e.neg(size), size)
 
