@@ -10,7 +10,7 @@ import numpy as np
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import is_linear
-from xpr.dtypes import ANY, COMPLEX, INEXACT, INTEGERS, NUMBERS, REAL, UNSIGNED, iinfo
+from xpr.dtypes import ANY, COMPLEX, INEXACT, INTEGERS, NUMBERS, REAL, UNSIGNED, float64, iinfo
 from xpr.primitives.bitwise import bitwise_and, bitwise_or
 from xpr.primitives.comparisons import compared, eq, gt, lt
 from xpr.primitives.conversions import convert_element_type
@@ -31,6 +31,8 @@ from xpr.primitives.rounding import ceil, floor
 from xpr.primitives.shapes import broadcast_to, full, mapped_to
 from xpr.primitives.sharding_rules import sums_alike
 from xpr.primitives.slicing import select
+from xpr.primitives.vectorized import remainders
+from xpr.primitives.vectorized.rule import on_cpu
 
 __all__ = [
     "add", "add_p", "clamp", "clamp_p", "div", "div_p", "max", "max_p", "min", "min_p", "mul", "neg", "neg_p", "rem",
@@ -226,7 +228,11 @@ div = function_of(
 )
 
 rem_p = elementwise(
-    "rem", fusion="expensive", over=REAL, lowers_to=_division_lower("stablehlo.remainder"), reference=_rem_reference,
+    "rem", fusion="expensive", over=REAL, reference=_rem_reference,
+    lowers_to=on_cpu(
+        "rem", _division_lower("stablehlo.remainder"), remainders.remainder, remainders.long_remainder,
+        {float64: remainders.is_beyond}, double_from=65_536,
+    ),
     partials=[lambda t, x, y, out: t, lambda t, x, y, out: mul(neg(t), _toward_zero(div(x, y)))],
 )  # fmt: skip
 rem = function_of(

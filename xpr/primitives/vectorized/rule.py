@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
+
+import numpy as np
 
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
@@ -20,7 +22,12 @@ _MANY = 4096  # elements: a formula takes milliseconds to compile, and nanosecon
 
 
 def on_cpu(
-    name: str, elsewhere: str | Lower, single: Formula | None, double: Formula | None = None, reach: float = math.inf
+    name: str,
+    elsewhere: str | Lower,
+    single: Formula | None,
+    double: Formula | None = None,
+    beyond: Mapping[np.dtype, Formula] = MappingProxyType({}),
+    double_from: int = _MANY,
 ) -> Lower:
     """A lowering rule that writes a formula for CPU, where there are many elements.
 
@@ -31,8 +38,9 @@ def on_cpu(
       elsewhere: the operation, or rule, for other platforms and dtypes, and for few elements.
       single: the formula for float32, and for 16-bit floats, which are converted; None where `elsewhere` is for them.
       double: that for float64, likewise.
-      reach: the size of numbers below which `double` holds. A program looks whether it has any others, and then
-        computes all by `elsewhere`; one on several devices does always.
+      beyond: by dtypes of formulas, that of numbers for which they don't hold, as booleans. A program looks whether it
+        has any, and then computes all by `elsewhere`; one on several devices does always.
+      double_from: the number of elements from which on `double` is written.
     """
     formulas = {float16: single, bf16: single, float32: single, float64: double}
 
@@ -44,27 +52,32 @@ def on_cpu(
     def lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **params: Any) -> list[Value]:
         (aval,) = avals
         formula = None
-        if b.platform == "cpu" and not b.draws and not aval.is_symbolic and aval.size >= _MANY:
+        many = double_from if aval.dtype == float64 else _MANY
+        if b.platform == "cpu" and not b.draws and not aval.is_symbolic and aval.size >= many:
             formula = formulas.get(aval.dtype)
-        is_limited = aval.dtype == float64 and reach < math.inf
-        if formula is None or (is_limited and b.may_be_partitioned):
+        is_beyond = beyond.get(_computed_in(aval.dtype))
+        if formula is None or (is_beyond is not None and b.may_be_partitioned):
             return without(b, operands, aval, params)
         operands = repeated(b, operands, aval.shape)
-        if not is_limited:
+        if is_beyond is None:
             return _called(b, name, formula, operands, aval)
         branches = [
             lambda inner: _called(inner, name, formula, operands, aval),
             lambda inner: without(inner, operands, aval, params),
         ]
-        return b.case(_has_larger(b, operands[0], reach), branches, [aval])
+        values = [Expression(b, v).to(_computed_in(aval.dtype)) for v in operands]
+        return b.case(_is_any(b, is_beyond(*values).value), branches, [aval])
 
     return lower
 
 
-def _has_larger(b: Builder, x: Value, bound: float) -> Value:
-    """1 where some number is larger than the bound in size, 0 elsewhere."""
-    flags = (abs(Expression(b, x)) >= bound).value
-    found = lower_reduction(b, flags, flags.aval.update(shape=()), range(x.aval.ndim), "stablehlo.or", False)
+def _computed_in(dtype: np.dtype) -> np.dtype:
+    return float64 if dtype == float64 else float32
+
+
+def _is_any(b: Builder, flags: Value) -> Value:
+    """1 where some flag is set, 0 elsewhere."""
+    found = lower_reduction(b, flags, flags.aval.update(shape=()), range(flags.aval.ndim), "stablehlo.or", False)
     return b.convert(found, int32)
 
 
@@ -72,10 +85,9 @@ def _called(b: Builder, name: str, formula: Formula, operands: list[Value], aval
     """A call of the module's function for the formula, which is written where there is none yet for the type."""
     key = ("vectorized", name, aval.update(weak_type=False), *b.module.manual.items())
     if key not in b.module.shared:
-        dtype = float64 if aval.dtype == float64 else float32
 
         def body(inner: Builder, arguments: list[Value]) -> list[Value]:
-            result = formula(*[Expression(inner, v).to(dtype) for v in arguments])
+            result = formula(*[Expression(inner, v).to(_computed_in(aval.dtype)) for v in arguments])
             return [result.to(aval.dtype).value]
 
         b.module.shared[key] = b.module.function(name, [v.aval for v in operands], body)
