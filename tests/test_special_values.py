@@ -12,7 +12,7 @@ COMPLEX_FUNCTIONS = (
     "exp", "log", "log1p", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "arcsin", "arccos", "arctan",
     "arcsinh", "arccosh", "arctanh",
 )  # fmt: skip
-PARTS = np.array([0, -0.0, 1, -1, 0.5, 2, -2.5, np.inf, -np.inf, np.nan])
+PARTS = np.array([0, -0.0, 1, -1, 0.5, 2, -2.5, 30, np.inf, -np.inf, np.nan])
 
 
 def complex_grid(dtype):
@@ -34,6 +34,14 @@ def test_complex_functions_at_zeros_infinities_and_nans(name, dtype):
         unsigned = np.isnan(getattr(expected, other)) & np.isinf(getattr(expected, part))
         of_both = [np.where(unsigned, np.abs(getattr(v, part)), getattr(v, part)) for v in (got, expected)]
         np.testing.assert_allclose(*of_both, rtol=1e-5, atol=1e-6)
+
+
+def test_complex_functions_of_subnormal_numbers_and_nan_are_nan():
+    """They are zeros to XLA, of which the functions have limits."""
+    z = np.array([complex(1e-40, np.nan), complex(-1e-40, np.nan)], np.complex64)
+    for name in ("sinh", "tanh", "arccos", "arccosh", "arctanh"):
+        got = np.asarray(xpr.jit(getattr(jnp, name))(z))
+        assert np.all(np.isnan([got.real, got.imag])), name
 
 
 def test_complex_functions_keep_the_signs_of_zeros():

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
-from xpr.dtypes import COMPLEX, float64, real_part_of
+from xpr.dtypes import COMPLEX, float64, real_part_of, uint32, uint64
 from xpr.primitives.vectorized.circular import lower_cosine, lower_sine, lower_tangent
 from xpr.primitives.vectorized.expressions import Expression, select, times_sign
 from xpr.primitives.vectorized.long_exponentials import lower_exponential_minus_one
@@ -81,6 +81,12 @@ def _is_no_angle(x: Expression) -> Expression:
     return ~(x < math.inf)
 
 
+def _is_zero(x: Expression) -> Expression:
+    """Whether x is 0 or the least float, by its bits: subnormal numbers equal 0 for XLA, their bits as well."""
+    size = x.bits_as(uint64 if x.dtype == float64 else uint32) << 1
+    return size <= 2
+
+
 _SHIFT = 20.0  # how much farther than exp(x) a part of exp(x + iy) is finite, which has the factor sin(y)
 
 
@@ -96,7 +102,7 @@ def _limits_of_exponential(x: Expression, y: Expression, re: Expression, im: Exp
     without = _is_no_angle(y)
     at_least, at_most = x.equals(-math.inf) & without, x.equals(math.inf) & without
     re = select(at_least, least, select(at_most, math.inf, re))
-    return re, select(at_least | y.equals(0.0), 0.0, im)
+    return re, select(at_least | _is_zero(y), 0.0, im)
 
 
 def _limits_of_exponential_minus_one(x: Expression, y: Expression, re: Expression, im: Expression) -> Parts:
@@ -146,33 +152,34 @@ def _hyperbolic_tangent(x: Expression, y: Expression) -> Parts:
 
 
 def _limits_of_sine(x: Expression, y: Expression, re: Expression, im: Expression) -> Parts:
-    return select(x.equals(0.0), x, re), select(_is_no_angle(x) & (y.equals(0.0) | y.equals(math.inf)), y, im)
+    return select(_is_zero(x), x, re), select(_is_no_angle(x) & (_is_zero(y) | y.equals(math.inf)), y, im)
 
 
 def _limits_of_cosine(x: Expression, y: Expression, re: Expression, im: Expression) -> Parts:
     without = _is_no_angle(x)
-    return select(without & y.equals(math.inf), y, re), select(x.equals(0.0) | (without & y.equals(0.0)), -0.0, im)
+    return select(without & y.equals(math.inf), y, re), select(_is_zero(x) | (without & _is_zero(y)), -0.0, im)
 
 
 def _limits_of_hyperbolic_tangent(x: Expression, y: Expression, re: Expression, im: Expression) -> Parts:
-    return select(x.equals(0.0), x, re), select(x.equals(math.inf) | y.equals(0.0), 0.0, im)
+    re = select(_is_no_angle(y) & x.differs(math.inf), math.nan, re)
+    return select(_is_zero(x), x, re), select(x.equals(math.inf) | _is_zero(y), 0.0, im)
 
 
 def _limits_of_arccosine(x: Expression, y: Expression, re: Expression, im: Expression) -> Parts:
-    return select(x.equals(0.0), math.pi / 2, re), im
+    return select(_is_zero(x), math.pi / 2, re), im
 
 
 def _limits_of_inverse_hyperbolic_sine(x: Expression, y: Expression, re: Expression, im: Expression) -> Parts:
-    return re, select(y.equals(0.0), 0.0, im)
+    return re, select(_is_zero(y), 0.0, select(x.differs(x), math.nan, im))
 
 
 def _limits_of_inverse_hyperbolic_cosine(x: Expression, y: Expression, re: Expression, im: Expression) -> Parts:
-    return re, select(x.equals(0.0), math.pi / 2, im)
+    return re, select(_is_zero(x), math.pi / 2, im)
 
 
 def _limits_of_inverse_hyperbolic_tangent(x: Expression, y: Expression, re: Expression, im: Expression) -> Parts:
     is_nan = (x + y).differs(x + y)
-    return select(x.equals(0.0), 0.0, re), select(is_nan & y.differs(math.inf), math.nan, im)
+    return select(_is_zero(x), 0.0, re), select(is_nan & y.differs(math.inf), math.nan, im)
 
 
 exponential = _function(_exponential, _limits_of_exponential)
