@@ -151,3 +151,13 @@ def test_complex_numbers_have_an_order_in_numpy_alone():
     (_, by_max), (_, by_min) = (xpr.jvp(fun, (x[:3], y[:3]), (x[:3], 2 * y[:3])) for fun in (jnp.maximum, jnp.minimum))
     np.testing.assert_array_equal(by_max, [1 + 2j, 6 + 2j, 1.5])
     np.testing.assert_array_equal(by_min, [2 + 2j, 3, 1.5])
+
+
+@pytest.mark.parametrize("function", [jnp.hypot, jnp.logaddexp, jnp.nextafter, jnp.arctan2])
+def test_a_number_and_an_array_of_float32_where_float64_is_on(function):
+    """The number has the array's dtype in the rules that write the program."""
+    x = np.array([1, 2], np.float32)
+    with xpr.enable_x64():
+        for got, expected in ((function(0, x), function(0 * x, x)), (function(x, 2.5), function(x, 0 * x + 2.5))):
+            assert got.dtype == np.float32
+            np.testing.assert_array_equal(got, expected)

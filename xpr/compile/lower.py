@@ -288,7 +288,7 @@ def lower_operation(
     """Writes one operation; one whose rule is a traceable function is traced, and its equations written."""
     if primitive.lower_as is None or not isinstance(primitive.lower, Unsupported):
         return primitive.lower(builder, operands, avals, **params)
-    operand_avals = [v.aval.plain for v in operands]
+    operand_avals = [v.aval.plain.update(weak_type=False) for v in operands]  # numbers have the dtype of the operation
     closed = stage(lambda *xs: primitive.lower_as(*xs, **params), operand_avals)  # type: ignore[misc]
     return lower_eqns(builder, physical(closed.jaxpr), [*constants(builder, closed), *operands])
 
