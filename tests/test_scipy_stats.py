@@ -43,6 +43,10 @@ EDGES = np.array([-np.inf, -1.0, 0.0, 0.5, 1.0, 3.0, 30.0, np.inf, np.nan])
         ("binom", (-1, 0.5)),
         ("betabinom", (0, 1.0, 2.0)),
         ("betabinom", (4, -1.0, 2.0)),
+        ("nbinom", (4.3, 0.4)),
+        ("geom", (0.4,)),
+        ("bernoulli", (0.4,)),
+        ("poisson", (2.3,)),
     ],
 )
 @pytest.mark.parametrize("function", ["pmf", "logpmf", "cdf", "sf"])
