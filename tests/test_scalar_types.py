@@ -190,3 +190,17 @@ def test_bfloat16_of_the_module_dtypes_is_the_class_of_scalars():
 def test_few_bits_have_no_absolute_values(dtype):
     with pytest.raises(TypeError, match=f"abs does not accept dtype {dtype}"):
         lax.abs(lax.iota(dtype, 2))
+
+
+@pytest.mark.parametrize("dtype", ["int2", "uint2"])
+def test_integers_of_2_bits_are_joined_padded_and_multiplied(dtype):
+    """XLA:CPU ends the process where it joins or pads them, and multiplies none."""
+    x = jnp.array([0, 1, 1, 0]).astype(dtype)
+    joined = xpr.jit(lambda x: jnp.concatenate([x, x * x]))(x)
+    padded = xpr.jit(lambda x: jnp.pad(x, 1, constant_values=1))(x)
+    assert joined.dtype == padded.dtype == dtype
+    assert joined.astype(int).tolist() == [0, 1, 1, 0] * 2 and padded.astype(int).tolist() == [1, 0, 1, 1, 0, 1]
+    ones = jnp.ones((300, 2), dtype)
+    assert lax.dot(ones[:1].T, ones[:1]).astype(int).tolist() == [[1, 1], [1, 1]]
+    wide = lax.dot(ones.T, ones, preferred_element_type=jnp.int32)
+    assert wide.dtype == np.int32 and wide.tolist() == [[300, 300], [300, 300]]

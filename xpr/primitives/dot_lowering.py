@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from xpr.backend.mlir_text import int_list
-from xpr.backend.stablehlo import Builder, Value
+from xpr.backend.stablehlo import OF_TWO_BITS, Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.primitives.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, algorithm_text, computed_in, pair_of
 from xpr.primitives.precision import in_one_dtype, precision_text, summed_in
@@ -56,6 +56,13 @@ def lower_dot_general(
             )  # fmt: skip
             return [b.convert(product, out.dtype)]
         precision, algorithm = pair_of(precision), algorithm_text(precision)
+    if OF_TWO_BITS.keys() & {out.dtype, *(x.aval.dtype for x in operands)}:
+        wide = [b.convert(x, OF_TWO_BITS.get(x.aval.dtype, x.aval.dtype)) for x in operands]
+        (product,) = lower_dot_general(
+            b, wide, [out.update(dtype=OF_TWO_BITS.get(out.dtype, out.dtype))], dimension_numbers=dimension_numbers,
+            precision=precision, preferred_element_type=preferred_element_type,
+        )  # fmt: skip
+        return [b.convert(product, out.dtype)]
     b.module.products += 1
     lhs, rhs = in_one_dtype(b, operands, out.dtype)
     (lc, rc), (lb, rb) = dimension_numbers
