@@ -204,3 +204,14 @@ def test_integers_of_2_bits_are_joined_padded_and_multiplied(dtype):
     assert lax.dot(ones[:1].T, ones[:1]).astype(int).tolist() == [[1, 1], [1, 1]]
     wide = lax.dot(ones.T, ones, preferred_element_type=jnp.int32)
     assert wide.dtype == np.int32 and wide.tolist() == [[300, 300], [300, 300]]
+
+
+def test_floats_of_4_bits_are_multiplied_exactly():
+    """XLA:CPU multiplies none."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(-3, 4, shape).astype("float4_e2m1fn") for shape in ((5, 40), (40, 6)))
+    product = lax.dot(jnp.asarray(x), jnp.asarray(y), preferred_element_type=jnp.float32)
+    np.testing.assert_array_equal(product, x.astype("f") @ y.astype("f"))
+    few = xpr.jit(jnp.matmul)(jnp.asarray(x[:2, :2]), jnp.asarray(y[:2]))
+    assert few.dtype == x.dtype
+    np.testing.assert_array_equal(few, (x[:2, :2].astype("f") @ y[:2].astype("f")).astype(x.dtype))
