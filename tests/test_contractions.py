@@ -557,3 +557,17 @@ def test_products_with_what_is_computed_from_arguments_have_no_barrier():
 
     text = xpr.jit(step).lower([np.ones((64, 64), np.float32)] * 2, np.ones((16, 64), np.float32)).as_text()
     assert text.count("dot_general") == 7 and "fusion_barrier" not in text
+
+
+def test_einsum_by_another_product():
+    calls = []
+
+    def twice(x, y, numbers, precision, preferred_element_type=None):
+        calls.append((precision, preferred_element_type))
+        return 2 * lax.dot_general(x, y, numbers, precision, preferred_element_type)
+
+    x = jnp.arange(6.0).reshape(2, 3)
+    for subscripts, operands in (("ij,kj->ik", (x, x)), ("ij,kj->ki", (x, x + 1))):
+        found = jnp.einsum(subscripts, *operands, _dot_general=twice, precision="highest")
+        np.testing.assert_array_equal(found, 2 * np.einsum(subscripts, *operands))
+    assert len(calls) == 2 and all(precision is not None for precision, _ in calls)

@@ -19,6 +19,7 @@ from xpr.experimental.compute_on import compute_on, compute_on2
 from xpr.experimental.layout import Layout, with_layout_constraint
 from xpr.experimental.scheduling_groups import scheduling_group, xla_metadata_call
 from xpr.experimental.shard_alike import shard_alike
+from xpr.experimental.shard_map import shard_map
 from xpr.experimental.xla_metadata import set_xla_metadata
 
 # -- Marks of operations
@@ -267,3 +268,10 @@ def test_lstm_differentiates_and_refuses():
         rnn.lstm(x, state, state, w, jnp.ones(2), 3, 5, 1, 0.0, False)
     with pytest.raises(NotImplementedError, match="dropout"):
         rnn.lstm(x, state, state, w, lengths, 3, 5, 1, 0.5, False)
+
+
+def test_shard_map_with_its_old_parameters():
+    mesh, P = xpr.make_mesh((1,), ("x",)), xpr.sharding.PartitionSpec
+    total = shard_map(lambda x: lax.psum(x.sum(), "x"), mesh, P("x"), P(), check_rep=False)
+    close(total(jnp.arange(4.0)), jnp.float32(6))
+    close(xpr.grad(lambda x: total(x) ** 2)(jnp.ones(4)), jnp.full(4, 8.0))

@@ -236,6 +236,25 @@ def test_constants_are_never_part_of_the_program():
     np.testing.assert_array_equal(xpr.jit(lambda x: x + table)(1.0), np.arange(1000) + 1)
 
 
+def test_inlined_functions_are_no_calls():
+    table = jnp.arange(3.0)
+    inlined = xpr.jit(lambda x: jnp.sin(x) + table, inline=True)
+    assert inlined(1.0).shape == (3,) and inlined.lower(1.0).as_text().count("func.func public @main") == 1
+    closed = xpr.make_jaxpr(lambda x: inlined(x) * 2)(1.0)
+    assert {eqn.primitive.name for eqn in closed.eqns} == {"sin", "convert_element_type", "add", "mul"}
+    outer = xpr.jit(xpr.vmap(xpr.grad(lambda x: inlined(x).sum())))
+    np.testing.assert_allclose(outer(table), 3 * np.cos(table), rtol=1e-6)
+    ref = xpr.new_ref(0.0)
+
+    @xpr.jit(inline=True)
+    def counted(x):
+        ref[...] += 1
+        return x
+
+    xpr.jit(lambda x: counted(counted(x)))(1.0)
+    assert ref[...] == 2
+
+
 def test_donation_deletes_the_argument():
     x = jnp.sin(jnp.ones(1000))
     y = xpr.jit(lambda x: x + 1, donate_argnums=0)(x)

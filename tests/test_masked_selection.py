@@ -202,6 +202,37 @@ def test_masks_beside_integers_or_of_other_sizes_are_as_before(index):
         xpr.jit(lambda x, m: x[index(m)].sum())(X, ROWS)
 
 
+SPELLED_OUT = {
+    "sum": lambda x: (jnp.sin(x[x > 0]) + x[x > 0] ** 2).sum(),
+    "product": lambda x: jnp.vdot(x[x > x.mean()], x[x > x.mean()]),
+    "of two": lambda x: (x[(x > -1) & (x < 1)] * x[(x > -1) & (x < 1)]).sum(),
+    "at": lambda x: x.at[x > 0].set(x[x > 0] * 2),
+    "rows": lambda x: (x[x[:, 0] > 0] - x[x[:, 0] > 0].mean(0)).std(0),
+}
+
+
+@pytest.mark.parametrize("name", SPELLED_OUT)
+def test_masks_that_are_computed_alike_are_one(name):
+    fun = SPELLED_OUT[name]
+    close(xpr.jit(fun)(X), fun(X))
+    if name != "rows":
+        close(xpr.jit(xpr.vmap(fun))(X), jnp.stack([fun(row) for row in X]))
+        close(xpr.vmap(fun)(X), jnp.stack([fun(row) for row in X]))
+    total = lambda x: jnp.sum(fun(x))
+    close(xpr.jit(xpr.grad(total))(X), xpr.grad(total)(X))
+    close(xpr.grad(xpr.jit(total))(X), xpr.grad(total)(X))
+
+
+def test_masks_of_refs_that_were_written_between_are_different():
+    def fun(ref):
+        first = ref[...][ref[...] > 0]
+        ref[...] = -ref[...]
+        return (first + ref[...][ref[...] > 0]).sum()
+
+    with pytest.raises(ValueError, match=r"\(selected,\), \(selected_1,\)"):
+        xpr.jit(fun)(xpr.new_ref(X))
+
+
 def test_different_masks_do_not_go_together():
     with pytest.raises(ValueError, match="selected, 3.*selected_1, 3"):
         xpr.jit(lambda x, m: x[m] + x[~m])(X, ROWS)

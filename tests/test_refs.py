@@ -706,6 +706,21 @@ def test_closed_over_and_passed():
     refused(message, lax.scan, lambda x, _: (reads(x), None), ref, None, 1)
 
 
+def test_mapped_and_closed_over():
+    ref = xpr.new_ref(jnp.zeros(3))
+
+    def writes(x):
+        x[...] += 1.0
+        ref[0] = 5.0
+
+    message = r"only one reference .* Ref\{f32\[3\]\} was closed over and passed as the argument x of writes"
+    refused("vmap: " + message, xpr.vmap(writes), ref)
+    refused(message, xpr.jit(xpr.vmap(writes)), ref)
+    refused("closed over and passed as the argument x", xpr.vmap(xpr.jit(lambda x: x[...] + ref[0])), ref)
+    xpr.vmap(lambda x: x.__setitem__(..., 2.0))(ref)  # errors have left it as it was
+    close(ref[...], 2 * jnp.ones(3))
+
+
 def test_messages_say_as_which_argument_a_ref_was_passed_in():
     with pytest.raises(ValueError, match=r"\n\nThe ref was passed in as the argument y\['r'\]\.$"):
         xpr.jit(lambda x, y: y["r"])(1.0, {"r": xpr.new_ref(0.0)})

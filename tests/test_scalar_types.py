@@ -190,3 +190,28 @@ def test_bfloat16_of_the_module_dtypes_is_the_class_of_scalars():
 def test_few_bits_have_no_absolute_values(dtype):
     with pytest.raises(TypeError, match=f"abs does not accept dtype {dtype}"):
         lax.abs(lax.iota(dtype, 2))
+
+
+@pytest.mark.parametrize("dtype", ["int2", "uint2"])
+def test_integers_of_2_bits_are_joined_padded_and_multiplied(dtype):
+    """XLA:CPU ends the process where it joins or pads them, and multiplies none."""
+    x = jnp.array([0, 1, 1, 0]).astype(dtype)
+    joined = xpr.jit(lambda x: jnp.concatenate([x, x * x]))(x)
+    padded = xpr.jit(lambda x: jnp.pad(x, 1, constant_values=1))(x)
+    assert joined.dtype == padded.dtype == dtype
+    assert joined.astype(int).tolist() == [0, 1, 1, 0] * 2 and padded.astype(int).tolist() == [1, 0, 1, 1, 0, 1]
+    ones = jnp.ones((300, 2), dtype)
+    assert lax.dot(ones[:1].T, ones[:1]).astype(int).tolist() == [[1, 1], [1, 1]]
+    wide = lax.dot(ones.T, ones, preferred_element_type=jnp.int32)
+    assert wide.dtype == np.int32 and wide.tolist() == [[300, 300], [300, 300]]
+
+
+def test_floats_of_4_bits_are_multiplied_exactly():
+    """XLA:CPU multiplies none."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(-3, 4, shape).astype("float4_e2m1fn") for shape in ((5, 40), (40, 6)))
+    product = lax.dot(jnp.asarray(x), jnp.asarray(y), preferred_element_type=jnp.float32)
+    np.testing.assert_array_equal(product, x.astype("f") @ y.astype("f"))
+    few = xpr.jit(jnp.matmul)(jnp.asarray(x[:2, :2]), jnp.asarray(y[:2]))
+    assert few.dtype == x.dtype
+    np.testing.assert_array_equal(few, (x[:2, :2].astype("f") @ y[:2].astype("f")).astype(x.dtype))

@@ -53,6 +53,22 @@ def test_float32_and_arguments():
     np.testing.assert_allclose(result.x, [2, 2, 2], atol=1e-3)
 
 
+def raised_quartic(x):
+    return jnp.sum((x - jnp.array([1.0, 2.0])) ** 4) + jnp.sum(x**2)
+
+
+def logistic_loss(w):
+    return jnp.logaddexp(0, -(jnp.arange(12.0).reshape(4, 3) - 5) @ w).mean() + 0.1 * jnp.sum(w**2)
+
+
+@pytest.mark.parametrize("fun, n", [(raised_quartic, 2), (logistic_loss, 3)])
+@pytest.mark.parametrize("start", [0.0, 1.5, -1.3])
+def test_minima_whose_value_is_not_0_are_found_in_float32(fun, n, start):
+    """The last steps lower the value by less than its rounding, and the gradient decides."""
+    result = minimize(fun, jnp.full(n, start), method="BFGS")
+    assert result.success and np.abs(result.jac).max() <= 1e-5 and result.nfev <= 20
+
+
 def test_what_ends_it():
     stopped = minimize(rosenbrock(jnp), jnp.zeros(2), method="BFGS", options={"maxiter": 2})
     assert not stopped.success and stopped.status == 1 and stopped.nit == 2

@@ -5,6 +5,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
+from xpr.experimental.sparse import BCOO, BCSR
 from xpr.scipy.sparse.linalg import bicgstab, cg, gmres
 
 RNG = np.random.default_rng(0)
@@ -102,3 +103,12 @@ def test_errors_of_gmres():
         gmres(jnp.eye(3), jnp.ones(3), solve_method="all")
     with pytest.raises(ValueError, match="gmres: restart is 1 or more, and is 0"):
         gmres(jnp.eye(3), jnp.ones(3), restart=0)
+
+
+@pytest.mark.parametrize("method", [cg, bicgstab, gmres])
+def test_sparse_matrices_are_operators(method):
+    matrix = np.diag(np.arange(1.0, 5.0, dtype="f")) + np.eye(4, k=1, dtype="f") / 8 + np.eye(4, k=-1, dtype="f") / 8
+    expected = np.linalg.solve(matrix, np.ones(4, "f"))
+    for layout in (BCOO, BCSR):
+        found, _ = xpr.jit(lambda A, b: method(A, b, tol=1e-6))(layout.fromdense(matrix), jnp.ones(4))
+        np.testing.assert_allclose(found, expected, rtol=1e-4)

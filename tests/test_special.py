@@ -8,6 +8,7 @@ from scipy import special
 
 import xpr
 from xpr import lax
+from xpr import numpy as jnp
 from xpr.config_contexts import enable_x64
 from xpr.errors import UnsupportedRule
 
@@ -77,6 +78,25 @@ def test_edges_of_the_incomplete_gamma_function():
     np.testing.assert_allclose(lax.igammac(a, x), special.gammaincc(a, x), rtol=1e-5)
 
 
+@pytest.mark.parametrize("x64, tolerance", [(True, 1e-6), (False, 3e-4)])
+def test_slopes_of_betainc_in_its_parameters(x64, tolerance):
+    """Beside differences of five points of SciPy's function, in float64."""
+    parameters = np.array([0.02, 0.5, 1.0, 3.0, 40.0, 300.0]).astype("f").astype(float)
+    chances = np.array([1e-12, 1e-3, 0.1, 0.45, 0.8, 0.97]).astype("f").astype(float)
+    a, b, x = (v.ravel() for v in np.meshgrid(parameters, parameters, chances))
+    with enable_x64(x64):
+        slopes = xpr.vmap(xpr.grad(lax.betainc, (0, 1)))(*(jnp.asarray(v, float) for v in (a, b, x)))
+    for i, found in enumerate(slopes):
+        p, h = (a, b)[i], 2e-3 * (a, b)[i]
+        f = lambda p, i=i: special.betainc(p, b, x) if i == 0 else special.betainc(a, p, x)
+        wanted = (f(p - 2 * h) - f(p + 2 * h) + 8 * (f(p + h) - f(p - h))) / (12 * h)
+        np.testing.assert_allclose(found, wanted, atol=1e-2 * tolerance, rtol=tolerance)
+    assert lax.betainc_grad_a(1.0, 2.0, 0.0) == lax.betainc_grad_a(1.0, 2.0, 1.0) == 0
+    assert np.isnan(lax.betainc_grad_a(-1.0, 2.0, 0.5))
+    mixed = xpr.grad(xpr.grad(lax.betainc, 0), 2)(2.0, 3.0, 0.4)
+    np.testing.assert_allclose(mixed, xpr.grad(lambda a: xpr.grad(lax.betainc, 2)(a, 3.0, 0.4))(2.0), rtol=1e-5)
+
+
 def test_half_precision_is_computed_in_float32():
     a, x = (v[A < 100].astype("float16") for v in (A, X))
     wanted = special.gammainc(a.astype(float), x.astype(float))
@@ -84,7 +104,7 @@ def test_half_precision_is_computed_in_float32():
 
 
 @pytest.mark.parametrize("call, operand", [
-    (lambda: xpr.grad(lambda a: lax.betainc(a, 1.0, 0.5))(2.0), "betainc: no derivative in a"),
+    (lambda: xpr.hessian(lambda a: lax.betainc(a, 1.0, 0.5))(2.0), "betainc_grad_a: no derivative in a"),
     (lambda: xpr.grad(lambda s: lax.zeta(s, 1.0))(2.0), "zeta: no derivative in the exponent"),
     (lambda: xpr.grad(xpr.grad(lambda a: lax.igamma(a, 1.0)))(2.0), "igamma_grad_a: no derivative in the shape"),
 ])  # fmt: skip

@@ -36,6 +36,13 @@ def test_each_stage_describes_arguments_and_results(jitted):
     assert traced.fun_name == "scaled" and str(traced.out_avals["y"]) == "f32[4,4]"
 
 
+def test_arguments_whose_memory_no_result_can_take_were_donated_too():
+    with pytest.warns(UserWarning, match="donated buffers were not usable"):
+        lowered = xpr.jit(lambda x, y: x.sum() + y, donate_argnums=0).lower(X, 1.0)
+    for stage in (lowered, lowered.compile()):
+        assert stage.donate_argnums == (0,) and [x.donated for x in stage.args_info[0]] == [True, False]
+
+
 def test_a_traced_function_is_called(jitted):
     traced = jitted.trace(X, k=2.0)
     x = jnp.eye(4)

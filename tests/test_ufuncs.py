@@ -27,6 +27,11 @@ CALLS = [
     "jnp.logaddexp.reduce(x, axis=None)", "jnp.logaddexp.reduce(x, 1, where=x > 0)", "jnp.subtract.reduce(x, 1)",
     "jnp.bitwise_or.reduce(y, initial=4, where=y > 1)", "jnp.bitwise_xor.at(y, (y - 1,), 3, inplace=False)",
     "jnp.negative.at(x, 0, inplace=False)",
+    *(f"jnp.{f}.reduce(x > 0, axis=(0, 1), keepdims=True)" for f in ("logical_and", "logical_or", "logical_xor")),
+    *(f"jnp.{f}.reduce(y, axis=(0,), initial=3)" for f in ("bitwise_and", "bitwise_or", "bitwise_xor", "logical_and")),
+    *(f"jnp.{f}.reduce(x, axis=(0, 1))" for f in ("logaddexp", "logaddexp2")),
+    "jnp.logaddexp2.reduce(x, axis=1, keepdims=True)", "jnp.bitwise_and.reduce(y.astype('uint8'), where=y > 1)",
+    "jnp.logical_or.reduce(x, axis=1, where=x > 3, initial=False)", "jnp.minimum.reduce(y, dtype=float)",
     "jnp.frompyfunc(lambda a, b: 2 * a + b, 2, 1)(x, x[0])", "jnp.frompyfunc(lambda a: (a, -a), 1, 2)(x)",
     *(f"jnp.frompyfunc(lambda a, b: 2 * a + b, 2, 1, identity=0).{f}(x)" for f in ("reduce", "accumulate")),
     "jnp.frompyfunc(lambda a, b: 2 * a + b, 2, 1).outer(y, x)",
@@ -38,6 +43,18 @@ CALLS = [
 @pytest.mark.parametrize("call", CALLS)
 def test_as_in_jax(call):
     check(call, ARRAYS, tolerance=1e-6)
+
+
+def test_logarithms_of_sums():
+    x = np.array([[-np.inf, 1000.0, 1001.0], [-np.inf, -np.inf, -np.inf], [np.inf, 1.0, 2.0]])
+    found, start = jnp.logaddexp.reduce(x, axis=1), jnp.logaddexp2.reduce(x, axis=1, initial=1001.0, where=x < 2000)
+    np.testing.assert_allclose(found, np.logaddexp.reduce(x, axis=1), rtol=1e-6)
+    np.testing.assert_allclose(start, np.logaddexp2.reduce(x, axis=1, initial=1001.0, where=x < 2000), rtol=1e-6)
+    assert jnp.logaddexp.reduce(jnp.ones((2, 0)), axis=1).tolist() == [-np.inf, -np.inf]
+    check_grads(lambda x: jnp.logaddexp.reduce(x, axis=(0, 1)), (jnp.array([[1.5, 2.0], [3.0, -1.0]]),), order=2)
+    z = np.array([1 + 2j, 0.5 - 1j, 2.0])
+    np.testing.assert_allclose(jnp.exp(jnp.logaddexp.reduce(z)), np.exp(z).sum(), rtol=1e-6)
+    assert jnp.maximum.reduce(jnp.array([1, 2]), dtype="float32").dtype == np.float32
 
 
 def test_attributes():

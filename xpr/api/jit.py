@@ -50,7 +50,7 @@ from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call as call_jaxpr
 from xpr.core.avals import ShapedArray, aval_of, full_name, integer, is_type_alone, shortened
 from xpr.core.interpreter import Tracer, context, transformation
-from xpr.core.jaxpr import ClosedJaxpr
+from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.primitive import all_primitives
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import CACHES, check_function, depth_of_user, describe_function, function_name
@@ -338,12 +338,17 @@ class JitFunction(KnownCaller):
                 f"{self.options.xla_options}."
             )
         if self.options.in_shardings is None and self.options.out_shardings is None:
-            return call_jaxpr(traced.jaxpr, leaves, self.name)
+            return self.call_or_inline(traced, leaves)
         ins, outs = requested_shardings(self.fun, self.options, traced)
-        results = call_jaxpr(
-            traced.jaxpr, [x if s is None else constrain(x, s) for x, s in zip(leaves, ins)], self.name
-        )
+        results = self.call_or_inline(traced, [x if s is None else constrain(x, s) for x, s in zip(leaves, ins)])
         return [x if s is None else constrain(x, s) for x, s in zip(results, outs)]
+
+    def call_or_inline(self, traced: Traced, leaves: Sequence[Any]) -> list[Any]:
+        """The call as an equation of the program that is traced, or the equations of the function, as `inline` says."""
+        closed = traced.jaxpr
+        if self.options.inline and traced.refs is None and _is_staged():
+            return eval_jaxpr(closed.jaxpr, closed.consts, *leaves)
+        return call_jaxpr(closed, leaves, self.name)
 
     def traced(self, call: Call) -> Traced:
         """The function's jaxpr for one abstract signature, traced the first time."""
@@ -380,11 +385,11 @@ class JitFunction(KnownCaller):
             from xpr.control.reroll.reroll import reroll  # 30 ms of imports that most programs never need
 
             closed = reroll(closed)
-        donated = self.usable(self.donated_leaves(call), closed, call)
+        asked = self.donated_leaves(call)
         traced_for = shardings.all() if shardings.was_read else None
         traced = Traced(
-            closed, call.in_tree, flat.out_tree, self.name, donated, options.xla_options,
-            options.own_options.get("steps", True), traced_for,
+            closed, call.in_tree, flat.out_tree, self.name, self.usable(asked, closed, call), options.xla_options,
+            options.own_options.get("steps", True), traced_for, asked,
         )  # fmt: skip
         if not any(isinstance(c, Tracer) or (type(c) is Ref and c.owner is not None) for c in closed.consts):
             self.caches.traces[key] = traced
@@ -569,7 +574,7 @@ def jit(
       keep_unused: has no effect; unused arguments are always kept.
       device: where to run; None for the default device.
       backend: "reference" evaluates in NumPy, without XLA; else the platform to run on.
-      inline: has no effect; XLA inlines calls.
+      inline: whether programs that call the function have its equations in place of the call; the result is the same.
       compiler_options: XLA options by name, and two of xpr's own: `{"reroll": True}` turns unrolled layers into one
         `scan` before XLA sees them, see `xpr.reroll`; `{"steps": False}` keeps a deep network one program, which
         takes several times as long to compile and runs a few percent faster or slower on CPU.
@@ -622,6 +627,6 @@ def jit(
     own_options, xla_options = split_options(compiler_options)
     options_of_jit = JitOptions(
         numbers, frozenset(names), donate_numbers, frozenset(donate_names), device, backend, own_options, xla_options,
-        in_shardings, out_shardings, out_memory,
+        in_shardings, out_shardings, out_memory, inline,
     )  # fmt: skip
     return JitFunction(fun, options_of_jit)

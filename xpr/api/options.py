@@ -25,6 +25,7 @@ class JitOptions:
       own_options, xla_options: compiler options of xpr's own, and XLA's or None.
       in_shardings, out_shardings: pytree prefixes of arguments and results.
       out_memory: `out_shardings` where one of them names another memory than the device's; else None.
+      inline: whether calls in programs are replaced by the function's equations.
     """
 
     static_argnums: tuple[int, ...]
@@ -38,6 +39,7 @@ class JitOptions:
     in_shardings: Any
     out_shardings: Any
     out_memory: Any
+    inline: bool
 
     @property
     def static(self) -> tuple[tuple[int, ...], tuple[str, ...]] | None:
@@ -52,12 +54,12 @@ class JitOptions:
         leaves, structure = tree.flatten(trees, is_leaf=lambda x: x is None)
         return (
             self.static_argnums, self.static_argnames, self.donate_argnums, self.donate_argnames, self.device,
-            self.backend, *leaves, structure,
+            self.backend, self.inline, *leaves, structure,
         )  # fmt: skip
 
     __fingerprint__ = (
         "static_argnums", "static_argnames", "donate_argnums", "donate_argnames", "device", "backend", "own_options",
-        "xla_options", "in_shardings", "out_shardings", "out_memory",
+        "xla_options", "in_shardings", "out_shardings", "out_memory", "inline",
     )  # fmt: skip
 
 

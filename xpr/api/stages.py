@@ -84,13 +84,15 @@ class Traced(Stage):
 
     def __init__(
         self, jaxpr: ClosedJaxpr, in_tree: Any, out_tree: Any, name: str, donated: Sequence[int], options: Any,
-        in_steps: bool = True, in_shardings: tuple[Any, ...] | None = None,
+        in_steps: bool = True, in_shardings: tuple[Any, ...] | None = None, asked: Sequence[int] | None = None,
     ):  # fmt: skip
         self.jaxpr = jaxpr
         self.refs = RefState(jaxpr) if uses_of_refs(jaxpr.jaxpr).any else None
         self.program = self.refs.program if self.refs else jaxpr  # which is compiled
         names = [f"argument {i}" for i in range(in_tree.num_leaves)]
-        self.interface = Interface(name, in_tree, out_tree, jaxpr.in_avals, jaxpr.out_avals, names, tuple(donated))
+        self.interface = Interface(
+            name, in_tree, out_tree, jaxpr.in_avals, jaxpr.out_avals, names, tuple(donated), asked
+        )
         self.in_shardings = in_shardings  # of the arguments it was traced for; None if irrelevant
         self._options, self._in_steps = options, in_steps
         self._device: Any = None

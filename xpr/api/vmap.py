@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -86,9 +87,10 @@ def vmap(
         if rows_of_types is not None:
             leaves = [x if d is None else with_rows_along(x, rows_of_types, d) for x, d in zip(leaves, dims)]
         if Ref in map(type, leaves):
-            check_aliases("vmap", fun, lambda: argument_names(fun, args, kwargs), leaves, ())
+            names = partial(argument_names, fun, args, kwargs)
+            check_aliases("vmap", fun, names, leaves, ())
             refuse_split_views("vmap", (args, kwargs), [d is not None for d in dims])
-            rows = RefRows(flat, leaves, dims, size)
+            rows = RefRows("vmap", flat, names, leaves, dims, size)
             found = batch_flat(rows, size, rows.values, dims, axis_name, signature, along, rows_of_types)
             outs, out_dims = rows.store(*found)
         else:

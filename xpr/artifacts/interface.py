@@ -15,7 +15,8 @@ class Interface(NamedTuple):
       name: of the function.
       in_tree: the structure of `(args, kwargs)`, without static arguments.
       names: of the arguments, flat, for messages.
-      donated: the flat positions of donated arguments.
+      donated: the flat positions of donated arguments whose memory results take.
+      asked: the flat positions of all that were to be donated; None for those.
     """
 
     name: str
@@ -25,3 +26,8 @@ class Interface(NamedTuple):
     out_avals: Sequence[ShapedArray]
     names: Sequence[str]
     donated: Sequence[int]
+    asked: Sequence[int] | None = None
+
+    def given(self) -> tuple[int, ...]:
+        """The flat positions of all arguments that were to be donated."""
+        return tuple(self.donated if self.asked is None else self.asked)

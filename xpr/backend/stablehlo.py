@@ -55,6 +55,10 @@ _OTHER_BOUND: dict[str, Callable[[np.dtype], Any]] = {
     "stablehlo.maximum": dtypes.greatest, "stablehlo.minimum": dtypes.least
 }  # fmt: skip
 
+# XLA:CPU ends the process where it joins or pads arrays of these (jaxlib 0.10.2), and multiplies none.
+_JOINS = frozenset({"stablehlo.concatenate", "stablehlo.pad"})
+OF_TWO_BITS = {dtypes.int2: dtypes.int8, dtypes.uint2: dtypes.uint8}
+
 # Operations that take the shape of their result, where it is symbolic.
 _WITH_SHAPE = {
     "stablehlo.broadcast_in_dim": "stablehlo.dynamic_broadcast_in_dim",
@@ -132,10 +136,19 @@ class Builder:
           properties: `key = value, ...` as MLIR writes attributes.
           regions: texts made by `region`.
 
-        The greater or lesser of two arrays is written as a clamp for CPU, see `_OTHER_BOUND`.
+        The greater or lesser of two arrays is written as a clamp for CPU, see `_OTHER_BOUND`, and integers of 2 bits
+        are joined and padded as such of 8.
         """
         if name in _OTHER_BOUND and result.ndim and result.dtype in dtypes.FLOATS and self.platform == "cpu":
             name, operands = "stablehlo.clamp", self._bounds(name, operands, result)
+        if (
+            name in ("stablehlo.concatenate", "stablehlo.pad")
+            and result.dtype in OF_TWO_BITS
+            and self.platform == "cpu"
+        ):
+            wide = [self.convert(x, OF_TWO_BITS[result.dtype]) for x in operands]
+            joined = self.op(name, wide, result.update(dtype=OF_TWO_BITS[result.dtype]), properties)
+            return self.convert(joined, result.dtype)
         if result.is_symbolic and name in _WITH_SHAPE:
             name, operands = _WITH_SHAPE[name], [*operands, self.shape(result.shape)]
         types = ", ".join([tensor_type(v.aval) for v in operands])

@@ -7,6 +7,7 @@ write are written. So the operation itself, and all that is derived from it, is 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from xpr.control.groups import any_of, mask, split_list
@@ -18,6 +19,7 @@ from xpr.core.source import describe_function
 from xpr.errors import RefError
 from xpr.passes.discharge import discharge, uses_of_refs
 from xpr.primitives.shapes import mapped_to
+from xpr.transforms.flat import FlatFunction
 from xpr.transforms.refs import current_owner, read, write
 
 
@@ -61,8 +63,16 @@ def call_on_values(primitive: Primitive, operands: Sequence[Any], params: dict[s
 class RefRows:
     """A function of mapped refs as one of mapped arrays: it gets refs to rows, and also returns their last values."""
 
-    def __init__(self, fun: Callable[..., list[Any]], leaves: Sequence[Any], dims: Sequence[int | None], size: int):
-        self.fun, self.dims, self.size = fun, dims, size
+    def __init__(
+        self,
+        what: str,
+        fun: FlatFunction,
+        names: Callable[[], Sequence[str]],
+        leaves: Sequence[Any],
+        dims: Sequence[int | None],
+        size: int,
+    ):
+        self.what, self.fun, self.names, self.dims, self.size = what, fun, names, dims, size
         self.refs = [x if type(x) is Ref and d is not None else None for x, d in zip(leaves, dims)]
         self.values = [x if ref is None else read(ref) for x, ref in zip(leaves, self.refs)]
 
@@ -72,8 +82,20 @@ class RefRows:
             x if ref is None else Ref(AbstractRef(aval_of(x), None, ref.aval.kind), owner, x)
             for x, ref in zip(rows, self.refs)
         ]
-        outs = self.fun(*arguments)
+        for i, ref in enumerate(self.refs):
+            if ref is not None:
+                ref.lent = partial(self._used_elsewhere, ref, i)
+        try:
+            outs = self.fun(*arguments)
+        finally:
+            for ref in self.refs:
+                if ref is not None:
+                    ref.lent = None
         return [*outs, *(x.held() for x, ref in zip(arguments, self.refs) if ref is not None)]
+
+    def _used_elsewhere(self, ref: Ref, i: int) -> str:
+        how = f"was closed over and passed as the argument {self.names()[i]}"
+        return _aliased(self.what, ref, how, self.fun.fun)
 
     def store(self, outs: Sequence[Any], out_dims: Sequence[int | None]) -> tuple[list[Any], list[int | None]]:
         """Writes the refs; returns the results of the function."""
@@ -141,15 +163,18 @@ def check_aliases(
         if type(x) is not Ref:
             continue
         if id(x) in found or id(x) in closed_over:
-            name, kind = names(), x.aval.str_short()
+            name = names()
             how = (
                 f"appeared at both {name[found[id(x)]]} and {name[i]}"
                 if id(x) in found
                 else f"was closed over and passed as the argument {name[i]}"
             )
-            raise RefError(
-                f"{what}: only one reference to a mutable array can be passed or closed over, and for {what} a Ref of "
-                f"type {kind} {how} of {describe_function(fun)}.\n"
-                "Pass it once, or pass what it holds: ref[...]."
-            )
+            raise RefError(_aliased(what, x, how, fun))
         found[id(x)] = i
+
+
+def _aliased(what: str, ref: Ref, how: str, fun: Callable[..., Any]) -> str:
+    return (
+        f"{what}: only one reference to a mutable array can be passed or closed over, and for {what} a Ref of type "
+        f"{ref.aval.str_short()} {how} of {describe_function(fun)}.\nPass it once, or pass what it holds: ref[...]."
+    )

@@ -7,6 +7,7 @@ writes as equations on its variable. transforms/refs.py says what happens when a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -125,19 +126,20 @@ class Ref:
     Ref([ 0, 11,  2,  3], dtype=int32)
     """
 
-    __slots__ = ("aval", "owner", "shared", "source", "value", "variable", "__weakref__")
+    __slots__ = ("aval", "lent", "owner", "shared", "source", "value", "variable", "__weakref__")
     aval: AbstractRef
     owner: Trace | None  # None for the bottom, which evaluates
     value: Any  # of its owner; None if it is frozen, or a variable
     shared: bool  # whether others may hold the value, too, so that its memory can't be given away
     variable: Any  # of a program that its owner stages, or None
     source: Any  # where it was made, if that was while a function was traced
+    lent: Callable[[], str] | None  # while a function has refs to its rows: the message of the error of using this one
 
     def __init__(
         self, aval: AbstractRef, owner: Trace | None, value: Any = None, variable: Any = None, source: Any = None
     ):
         self.aval, self.owner, self.value, self.variable, self.shared = aval, owner, value, variable, True
-        self.source = source
+        self.source, self.lent = source, None
 
     shape = property(lambda self: self.aval.shape)
     dtype = property(lambda self: self.aval.dtype)

@@ -38,6 +38,35 @@ def cse(closed: ClosedJaxpr) -> ClosedJaxpr:
     return closed.replace(jaxpr=without_repetitions(closed.jaxpr))
 
 
+def have_the_same_value(eqns: Sequence[JaxprEqn], x: Atom, y: Atom) -> bool:
+    """Whether two operands are known to be equal: one value, or results of equal operations on equal operands."""
+    made = {id(v): (eqn, i) for eqn in eqns for i, v in enumerate(eqn.outvars)}
+    pairs, compared = [(x, y)], set[tuple[int, int]]()
+    while pairs:
+        x, y = pairs.pop()
+        if x is y or (id(x), id(y)) in compared:
+            continue
+        compared.add((id(x), id(y)))
+        if type(x) is Literal and type(y) is Literal:
+            if operand_key(x) != operand_key(y):
+                return False
+            continue
+        if id(x) not in made or id(y) not in made:
+            return False
+        (first, i), (second, j) = made[id(x)], made[id(y)]
+        if i != j or not _do_the_same(first, second):
+            return False
+        pairs.extend(zip(first.invars, second.invars))
+    return True
+
+
+def _do_the_same(first: JaxprEqn, second: JaxprEqn) -> bool:
+    """Whether two equations without effects do the same to their operands."""
+    if first.primitive is not second.primitive or len(first.invars) != len(second.invars):
+        return False
+    return not has_effect(first) and parameters_key(first) == parameters_key(second)
+
+
 def without_repetitions(jaxpr: Jaxpr) -> Jaxpr:
     """A jaxpr with equal operations on equal operands done once; cached with it."""
     if "cse" not in jaxpr.memo:

@@ -149,13 +149,16 @@ def contract(
     **params: Any,
 ) -> Any:  # fmt: skip
     """A `dot_general` under labels, as einsum's; see `plan_contraction`. `params` are its other parameters, and `by` is
-    a function that is called instead of binding the primitive.
+    a function that is called instead of binding the primitive, as `lax.dot_general` is.
     """
     swap, numbers, permutation = plan_contraction(lhs_labels, rhs_labels, out_labels)
     if swap:
         lhs, rhs = rhs, lhs
         params["precision"] = swapped(params["precision"])
-    out = (by or dot_general_p.bind)(lhs, rhs, dimension_numbers=numbers, **params)
+    if by is None:
+        out = dot_general_p.bind(lhs, rhs, dimension_numbers=numbers, **params)
+    else:
+        out = by(lhs, rhs, numbers, params.pop("precision"), **params)
     return out if permutation is None else transpose(out, permutation)
 
 

@@ -18,14 +18,18 @@ from typing import Any
 
 import numpy as np
 
+from xpr import dtypes
 from xpr.backend.mlir_text import int_list
-from xpr.backend.stablehlo import Builder, Value
+from xpr.backend.stablehlo import OF_TWO_BITS, Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.primitives.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, algorithm_text, computed_in, pair_of
 from xpr.primitives.precision import in_one_dtype, precision_text, summed_in
 
 Axes = tuple[int, ...]
 Numbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
+
+# What XLA multiplies in another dtype alone, in which products are exact (jaxlib 0.10.2).
+_MULTIPLIED_AS = {**OF_TWO_BITS, dtypes.float4_e2m1fn: dtypes.float32}
 
 
 def free_axes(ndim: int, contracted: Sequence[int], batched: Sequence[int]) -> Axes:
@@ -56,6 +60,13 @@ def lower_dot_general(
             )  # fmt: skip
             return [b.convert(product, out.dtype)]
         precision, algorithm = pair_of(precision), algorithm_text(precision)
+    if _MULTIPLIED_AS.keys() & {out.dtype, *(x.aval.dtype for x in operands)}:
+        wide = [b.convert(x, _MULTIPLIED_AS.get(x.aval.dtype, x.aval.dtype)) for x in operands]
+        (product,) = lower_dot_general(
+            b, wide, [out.update(dtype=_MULTIPLIED_AS.get(out.dtype, out.dtype))], dimension_numbers=dimension_numbers,
+            precision=precision, preferred_element_type=preferred_element_type,
+        )  # fmt: skip
+        return [b.convert(product, out.dtype)]
     b.module.products += 1
     lhs, rhs = in_one_dtype(b, operands, out.dtype)
     (lc, rc), (lb, rb) = dimension_numbers

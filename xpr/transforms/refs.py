@@ -30,8 +30,9 @@ def read(ref: Ref) -> Any:
     """The whole value of a ref.
 
     Raises:
-      RefError: the ref was frozen, or the function it was made in has returned.
+      RefError: the ref was frozen, or the function it was made in has returned, or its rows are mapped now.
     """
+    _check_not_lent(ref)
     trace = context.trace
     while trace is not ref.owner and trace.parent is not None:
         if isinstance(trace, StageTrace):
@@ -48,8 +49,10 @@ def write(ref: Ref, value: Any) -> None:
     """Replaces the whole value of a ref by one of the same type.
 
     Raises:
-      RefError: the ref was frozen, or its function has returned; or the value is one of an interpreter above its owner.
+      RefError: the ref was frozen, or its function has returned, or its rows are mapped now; or the value is one of an
+        interpreter above its owner.
     """
+    _check_not_lent(ref)
     trace = context.trace
     while trace is not ref.owner and trace.parent is not None:
         if isinstance(trace, StageTrace):
@@ -64,6 +67,11 @@ def write(ref: Ref, value: Any) -> None:
         return
     ref.held()
     ref.value, ref.shared = value, True
+
+
+def _check_not_lent(ref: Ref) -> None:
+    if ref.lent is not None:
+        raise RefError(ref.lent())
 
 
 def _check_reached(ref: Ref, trace: Trace) -> None:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend.array import Array
 from xpr.control.stop_gradient import stop_gradient, stop_gradient_p
 from xpr.control.xla_call import xla_call_p
 from xpr.core import source
@@ -31,6 +32,7 @@ from xpr.dimensions.expressions import DimExpr, evaluate, is_symbolic_dim, varia
 from xpr.dimensions.scope import SymbolicScope
 from xpr.errors import NonConcreteBooleanIndexError
 from xpr.numpy.indexing.normalize import is_plain, mask_message
+from xpr.passes.cse import have_the_same_value
 from xpr.primitives import elementwise as e
 from xpr.primitives import special
 from xpr.primitives.argminmax import argmax
@@ -60,6 +62,10 @@ from xpr.primitives.shapes import (
 )
 from xpr.primitives.slicing import iota_p, select, select_n_p, slice_p
 from xpr.primitives.slicing_in_dim import dynamic_slice_in_dim
+from xpr.transforms.batch import BatchTracer
+from xpr.transforms.jvp import JVPTracer
+from xpr.transforms.linearize import LinearizeTracer
+from xpr.transforms.stage import StageTracer
 
 Shape = tuple[Any, ...]
 
@@ -136,6 +142,21 @@ class MaskedTracer(Tracer):
     __len__ = __iter__ = _unknown
 
 
+def _are_equal(x: Any, y: Any) -> bool:
+    """Whether two masks are known to be equal, by what computes them."""
+    if x is y or type(x) is not type(y):
+        return x is y
+    if type(x) is Array:
+        return np.array_equal(x, y)
+    if not isinstance(x, Tracer) or x._trace is not y._trace:
+        return False
+    if type(x) is StageTracer:
+        return have_the_same_value(x._trace.eqns, x.variable, y.variable)  # type: ignore[attr-defined]
+    if type(x) is BatchTracer:
+        return x.dim == y.dim and _are_equal(x.value, y.value)
+    return isinstance(x, (JVPTracer, LinearizeTracer)) and _are_equal(x.primal, y.primal)
+
+
 class MaskTrace(DependentTrace):
     """Runs operations on selected elements as operations on all of them."""
 
@@ -163,9 +184,9 @@ class MaskTrace(DependentTrace):
         return MaskedTracer(self, aval.update(shape=(*before, mask.dimension, *after)), value, False)
 
     def mask(self, given: Tracer) -> Mask:
-        """The mask that the user gave, which may be of selected elements itself."""
+        """The mask that the user gave, which may be of selected elements itself; one for all masks that are equal."""
         for mask in self.masks:
-            if mask.given is given:
+            if _are_equal(mask.given, given):
                 return mask
         if self.is_own(given):
             flat = self.neutral_value(given, (0,), False)  # type: ignore[arg-type]  # it is a MaskedTracer
@@ -402,7 +423,7 @@ def all_elements(selected: MaskedTracer, given: Tracer, shape: Shape) -> Any:
     """
     trace: Any = selected._trace
     axes = trace.masks_of(selected.aval)
-    if [axis for axis, _ in axes] != [0] or axes[0][1].given is not given:
+    if [axis for axis, _ in axes] != [0] or not _are_equal(axes[0][1].given, given):
         raise axes[0][1].error("was given as the values of x.at[...] with another index")
     rows = shape[given.aval.ndim :]
     value = selected.value

@@ -1,6 +1,8 @@
 """Line search for the strong Wolfe conditions.
 
-Nocedal and Wright, Numerical Optimization, 2006, algorithms 3.5 and 3.6.
+Nocedal and Wright, Numerical Optimization, 2006, algorithms 3.5 and 3.6. Near a minimum, where values differ by their
+rounding alone, slopes decide, as in W. W. Hager and H. Zhang, A new conjugate gradient method with guaranteed descent
+and an efficient line search, SIAM J. Optim., 2005, equation 4.1.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import Any, NamedTuple
 from xpr import numpy as jnp
 from xpr.control.cond.function import cond
 from xpr.control.while_.function import while_loop
+from xpr.dtypes import finfo
 
 _DECREASE, _CURVATURE = 1e-4, 0.9
 
@@ -30,12 +33,19 @@ def line_search(on_line: Callable[[Any], Point], start: Point, most: int) -> tup
     At most `most` steps bracket an interval, and as many narrow it.
     """
 
-    def too_high(point: Point, low: Point) -> Any:
-        limit = start.value + _DECREASE * point.step * start.slope
-        return (point.value > limit) | (point.value >= low.value) | jnp.isnan(point.value)
+    rounding = 2 * finfo(start.value.dtype).eps * jnp.abs(start.value)
 
     def good(point: Point) -> Any:
         return jnp.abs(point.slope) <= -_CURVATURE * start.slope
+
+    def as_low(point: Point) -> Any:
+        flatter = point.gradient @ point.gradient < start.gradient @ start.gradient
+        return (point.value <= start.value + rounding) & good(point) & flatter
+
+    def too_high(point: Point, low: Point) -> Any:
+        limit = start.value + _DECREASE * point.step * start.slope
+        high = (point.value > limit) | (point.value >= low.value) | jnp.isnan(point.value)
+        return high & ~as_low(point)
 
     # Bracketing: steps that double until one is good, or there must be one between it and the step before.
 

@@ -33,7 +33,9 @@ def _operator(name: str, what: str, A: Any) -> Operator:
     shape: tuple[int, ...] = getattr(A, "shape", ())
     if len(shape) != 2 or shape[0] != shape[1] or not hasattr(A, "__matmul__"):
         raise ValueError(f"{name}: {what} must be a function or a square matrix, and is {describe(A)}.")
-    if not hasattr(A, "ndim"):  # no array, but an operator of a library
+    try:
+        aval_of(A)
+    except TypeError:  # no array, but a sparse one, or an operator of a library
         return lambda x: A @ x
     return lambda x: jnp.matmul(A, x, precision="highest")
 
@@ -186,7 +188,7 @@ def cg(
     Source: Hestenes and Stiefel, Methods of conjugate gradients for solving linear systems, 1952.
 
     Args:
-      A: a square matrix, or a function that multiplies pytrees like `b` by it.
+      A: a square matrix, which may be sparse, or a function that multiplies pytrees like `b` by it.
       b: a pytree of arrays.
       x0: the initial guess, a pytree like `b`; None for zeros.
       tol: the relative tolerance: iteration stops where norm(b - A x) <= max(tol * norm(b), atol).
@@ -217,7 +219,7 @@ def bicgstab(
     Where the method breaks down, it returns the best approximation so far. Source: van der Vorst, 1992.
 
     Args:
-      A: a square matrix, or a function that multiplies pytrees like `b` by it.
+      A: a square matrix, which may be sparse, or a function that multiplies pytrees like `b` by it.
       b: a pytree of arrays.
       x0: the initial guess, a pytree like `b`; None for zeros.
       tol: the relative tolerance: iteration stops where norm(b - A x) <= max(tol * norm(b), atol).
@@ -258,7 +260,7 @@ def gmres(
     1986.
 
     Args:
-      A: a square matrix, or a function that multiplies pytrees like `b` by it.
+      A: a square matrix, which may be sparse, or a function that multiplies pytrees like `b` by it.
       b: a pytree of arrays.
       x0: the initial guess, a pytree like `b`; None for zeros.
       tol: the relative tolerance: iteration stops where norm(b - A x) <= max(tol * norm(b), atol).

@@ -19,7 +19,7 @@ __all__ = ["logpmf", "pmf"]
 
 @of_integers
 def logpmf(n: Any, p: Any) -> Any:
-    inside = jnp.greater(n, 0)
+    inside = jnp.greater(n, 0) & jnp.equal(n, jnp.floor(n))
     before = jnp.subtract(jnp.where(inside, n, 1.0), 1)
     return jnp.where(inside, jnp.add(special.xlog1py(before, jnp.negative(p)), jnp.log(p)), -math.inf)
 

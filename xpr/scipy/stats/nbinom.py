@@ -19,7 +19,7 @@ __all__ = ["logpmf", "pmf"]
 
 @of_integers
 def logpmf(failures: Any, n: Any, p: Any) -> Any:
-    inside = jnp.greater_equal(failures, 0)
+    inside = jnp.greater_equal(failures, 0) & jnp.equal(failures, jnp.floor(failures))
     failures = jnp.where(inside, failures, 0.0)
     ways = jnp.subtract(
         special.gammaln(jnp.add(failures, n)),

@@ -12,7 +12,8 @@ from typing import Any
 
 from xpr import numpy as jnp
 from xpr.control.custom.custom_jvp import custom_jvp
-from xpr.errors import UnsupportedRule
+from xpr.primitives.incomplete import regularized_incomplete_beta_grad_a_p as betainc_grad_a_p
+from xpr.primitives.special import one_shape
 from xpr.scipy import special
 from xpr.scipy.stats import norm
 from xpr.scipy.stats.standard_form import exp_of, log_density, log_of, probability
@@ -42,14 +43,17 @@ def _beyond(z: Any, df: Any) -> Any:
     return jnp.where(z > 0, tail, 1 - tail)
 
 
-def _no_slope(t: Any, out: Any, z: Any, df: Any) -> Any:
-    raise UnsupportedRule(
-        "t.cdf: no derivative in df is known in closed form. Differentiate in x, loc and scale, or hold df fixed with "
-        "lax.stop_gradient."
-    )
+def _slope_in_df(z: Any, df: Any) -> Any:
+    """I(df / 2, 1 / 2; df / (df + z^2)) / 2 changes with its first parameter, and with its argument as with z."""
+    finite = jnp.isfinite(df)
+    some = jnp.where(finite, df, 1.0)
+    square, half = z * z, jnp.full_like(z, 0.5)
+    of_parameter = betainc_grad_a_p.bind(*one_shape(some / 2, half, some / (some + square), square / (some + square)))
+    slope = jnp.sign(z) * (of_parameter / 4 + pdf(z, some) * jnp.abs(z) / (2 * some))
+    return jnp.where(finite & jnp.isfinite(z), slope, jnp.where(jnp.isnan(z), z, 0.0))
 
 
-_beyond.defjvps(lambda t, out, z, df: -t * pdf(z, df), _no_slope)
+_beyond.defjvps(lambda t, out, z, df: -t * pdf(z, df), lambda t, out, z, df: t * _slope_in_df(z, df))
 
 
 @probability
