@@ -141,11 +141,7 @@ class Builder:
         """
         if name in _OTHER_BOUND and result.ndim and result.dtype in dtypes.FLOATS and self.platform == "cpu":
             name, operands = "stablehlo.clamp", self._bounds(name, operands, result)
-        if (
-            name in ("stablehlo.concatenate", "stablehlo.pad")
-            and result.dtype in OF_TWO_BITS
-            and self.platform == "cpu"
-        ):
+        if name in _JOINS and result.dtype in OF_TWO_BITS and self.platform == "cpu":
             wide = [self.convert(x, OF_TWO_BITS[result.dtype]) for x in operands]
             joined = self.op(name, wide, result.update(dtype=OF_TWO_BITS[result.dtype]), properties)
             return self.convert(joined, result.dtype)
