@@ -234,9 +234,7 @@ def elementwise(
         aval = _common_type(name, avals, over, physical is not None)
         if gives is None:
             return [aval]
-        dtype = gives(aval.dtype)
-        is_comparison = dtype == dtypes.bool_ and len(avals) > 1
-        return [ShapedArray(aval.shape, dtype, aval.weak_type and not is_comparison)]
+        return [ShapedArray(aval.shape, gives(aval.dtype), aval.weak_type)]
 
     primitive = register(
         Primitive(
