@@ -448,8 +448,8 @@ def test_a_tracer_without_a_type_has_a_repr() -> None:
         def __init__(self) -> None:
             super().__init__(None, None)
 
-    assert repr(Bare()) == "Traced<no type>with<NoneType>"
-    assert "Traced<no type>" in str(errors.TracerArrayConversionError(Bare()))
+    assert repr(Bare()) == "Bare(no type)"
+    assert "Bare(no type)" in str(errors.TracerArrayConversionError(Bare()))
 
 
 def test_pickling_needs_a_value():

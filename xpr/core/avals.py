@@ -183,6 +183,10 @@ class ShapedArray:
     def __str__(self) -> str:
         return self.str_short()
 
+    def named(self) -> str:
+        """The type with the whole name of its dtype, `float32[2,3]`; after `~` if it is weak."""
+        return f"{'~' * self.weak_type}{self.str_short(short_dtypes=False)}"
+
     def str_short(self, short_dtypes: bool = True) -> str:
         """The type as jaxprs print it, `f32[2,3]` or `f32[2@x,3]`; `float32[2,3]` without `short_dtypes`."""
         dtype = short_name(self.dtype) if short_dtypes else self.dtype.name

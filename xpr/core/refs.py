@@ -166,7 +166,7 @@ class Ref:
 
     def __repr__(self) -> str:
         if self.variable is not None:
-            return f"Traced<{self.aval!r}>"
+            return f"JitTracer(Ref{{{self.aval.inner_aval.named()}}})"
         return f"Ref{repr(self.value)[5:]}" if type(self.value).__name__ == "Array" else f"Ref({self.value!r})"
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
