@@ -193,7 +193,8 @@ def test_frozen_and_freed_refs_are_gone():
     assert xpr.free_ref(other) == ()
     for gone in (ref, other):
         for use in (lambda r: r[...], lambda r: r.set(r.dtype.type(0)), xpr.freeze, xpr.free_ref):
-            with pytest.raises(RefError, match=re.escape(f"{gone.aval.str_short()} is used after it was frozen or freed")):
+            text = f"{gone.aval.str_short()} is used after it was frozen or freed"
+            with pytest.raises(RefError, match=re.escape(text)):
                 use(gone)
 
 

@@ -1,10 +1,10 @@
 """`python -m tests.jax_documentation [--git DIRECTORY | --docs FOLDER] [--keep FOLDER] [--write]`
 
-Runs the examples of the docstrings of the installed jax, and the pages of its documentation where they are given: by a
-git directory of its repository, or as a folder. Prints how many cells count and how many give the same, and each that
-differs without a reason (`reasons.py`). Exits with 1 where there is one, and where a reason stands for nothing any more.
+Runs the examples of the docstrings of the installed jax, and the pages of its documentation where they are given: by
+a git directory of its repository, or as a folder. Prints how many cells count and how many give the same, and each that
+differs without a reason (`reasons.py`). Exits with 1 where there is one, and where a reason stands for nothing now.
 
-With `--keep` a folder holds programs and what both libraries gave, and what jax gave is taken from there if it is there.
+With `--keep` a folder holds programs and what both libraries gave; what jax gave is taken from there if it is there.
 `--write` writes anew what jax gives where its docstrings show something else (`kept.py`).
 """
 

@@ -88,6 +88,5 @@ _NORMAL = [
         (r"\b0x[0-9a-f]+\b", "0x"),
         (r"\bjax\._src(\.\w+)+\.", "jax."),
         (r"[^\s\"']*/(?=[^\s/]+:\d)", ""),  # the folders of files, before their lines
-        (r"<(?=[\w.-]+ \d+\.\d+>:\d)", ""),  # and what is left of the name of a cell
     )
 ]

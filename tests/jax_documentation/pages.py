@@ -1,7 +1,7 @@
 """The cells of the pages of jax's documentation: Markdown, notebooks, and reStructuredText.
 
-A cell of a page is a cell of a notebook, or a block of Python. In a block that shows a session of the interpreter (`>>>`)
-each example is a step. Of a page that exists as Markdown and as a notebook the former is read.
+A cell of a page is a cell of a notebook, or a block of Python. In a block that shows a session of the interpreter
+(`>>>`) each example is a step. Of a page that exists as Markdown and as a notebook the former is read.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from pathlib import Path
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-    """Source that is run at once. `wanted` is what is shown to be printed, where that is known; `echo` whether the values
-    of all expressions are printed, as by the interpreter, or that of the last one, as in a notebook; `details` whether
-    the message of an exception is shown, and not only its type.
+    """Source that is run at once. `wanted` is what is shown to be printed, where that is known; `echo` whether the
+    values of all expressions are printed, as by the interpreter, or that of the last one, as in a notebook; `details`
+    whether the message of an exception is shown, and not only its type.
     """
 
     source: str
@@ -50,7 +50,7 @@ class Program:
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """What a step printed, and, of an exception that it raised, the names of the classes, its own first, and the text."""
+    """What a step printed; of an exception that it raised, the names of the classes, its own first, and the text."""
 
     printed: str
     classes: tuple[str, ...] = ()

@@ -88,12 +88,20 @@ def _run_cell(jax: Any, name: str, cell: Cell, namespace: dict[str, Any]) -> Ite
     for number, step in enumerate(cell.steps):
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             try:
-                _run_step(step, f"<{name} {cell.number}.{number}>", namespace)
+                _run_step(step, f"{name.replace('/', '.')}-{cell.number}.{number}", namespace)
                 jax.effects_barrier()
             except BaseException as error:
-                yield Outcome(printed.getvalue(), tuple(each.__name__ for each in type(error).__mro__), str(error))
+                yield Outcome(printed.getvalue(), _classes(jax, error), str(error))
             else:
                 yield Outcome(printed.getvalue())
+
+
+def _classes(jax: Any, error: BaseException) -> tuple[str, ...]:
+    """The names of the classes of an exception, and those that jax's modules have for them."""
+    own = type(error).__mro__
+    modules = jax.errors, importlib.import_module("jax.experimental.checkify")
+    others = [name for module in modules for name in dir(module) if getattr(module, name, None) in own]
+    return tuple(dict.fromkeys([*(each.__name__ for each in own), *others]))
 
 
 def _run_step(step: Step, filename: str, namespace: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ def save_docstrings(path: Path) -> None:
 
 
 def outcomes_of(library: str, folder: Path, name: str, seconds: float | None) -> Outcomes:
-    """What a library gives for the programs in `folder/name.jsonl`; what jax gave is taken from there if it is there."""
+    """What a library gives for the programs in `folder/name.jsonl`; what jax gave is read if it is there already."""
     path = folder / f"{name}-{library}.jsonl"
     if library == "xpr" or not path.exists():
         limit = [] if seconds is None else [str(seconds)]

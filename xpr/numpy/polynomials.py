@@ -246,7 +246,7 @@ def _one_length(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
     longer = max(n, m)
     if len(rows) != len(more) and len(shape) != len(more if n < m else rows):
         types = " and ".join(aval_of(a).str_short() for a in both)
-        raise ValueError(f"{name}: {types} don't fit: the shorter one (along the first axis), or the second, has more axes.")
+        raise ValueError(f"{name}: {types} don't fit: the shorter one, or else the second, has more axes.")
     padded = [
         concatenate([full((longer - k, *shape), 0, dtype), broadcast_to(convert(a, dtype), (k, *shape))], 0)
         for a, k in zip(both, (n, m))

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import Shape, ShapedArray, Zero, aval_of, is_key
 from xpr.core.primitive import Fusion, Primitive, Unsupported, is_linear, params_of, register
