@@ -131,7 +131,8 @@ def test_programs_with_memory_spaces():
     assert xpr.eval_shape(on_host, x).aval.memory_space is Space.Host
     _, stacked = xpr.jit(lambda x: xpr.lax.scan(lambda c, x: (c, on_host(x)), 0.0, x))(x)
     assert str(stacked.aval) == "float32<host>[4]"
-    assert str(xpr.make_jaxpr(lambda r: on_device(r[...]))(xpr.new_ref(on_host(x))).in_avals[0]) == "Ref{float32<host>[4]}"
+    read = xpr.make_jaxpr(lambda r: on_device(r[...]))(xpr.new_ref(on_host(x)))
+    assert str(read.in_avals[0]) == "Ref{float32<host>[4]}"
 
 
 def test_derivatives_through_host_memory():

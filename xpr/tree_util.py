@@ -141,8 +141,8 @@ def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
     if not is_tree_node(type(tree)) and optree.tree_is_leaf(tree, namespace=NAMESPACE):
         raise ValueError(f"flatten_one_level can't tree-flatten type {type(tree).__name__}, which is a leaf.")
     children, data, _, _ = optree.tree_flatten_one_level(tree, namespace=NAMESPACE)
-    children = list(children) if isinstance(tree, list) else tuple(children)
-    return children, tuple(data) if isinstance(data, list) else data
+    data = tuple(data) if isinstance(data, list) else data
+    return list(children) if isinstance(tree, list) else tuple(children), data
 
 
 def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
