@@ -753,6 +753,11 @@ def test_tangents_of_integers():
 # -- linear_call, closure_convert, custom_gradient
 
 
+def test_linear_call_of_numbers_gives_arrays():
+    result = linear_call(lambda r, x: x, lambda r, ct: 7.0, (), 1.0)
+    assert isinstance(result, xpr.Array) and result.weak_type and result == 1
+
+
 def divide(library):
     def call(y, x):
         fun = lambda y, x: {"out": x[0] / y}

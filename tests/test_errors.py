@@ -448,8 +448,8 @@ def test_a_tracer_without_a_type_has_a_repr() -> None:
         def __init__(self) -> None:
             super().__init__(None, None)
 
-    assert repr(Bare()) == "Traced<no type>with<NoneType>"
-    assert "Traced<no type>" in str(errors.TracerArrayConversionError(Bare()))
+    assert repr(Bare()) == "Bare(no type)"
+    assert "Bare(no type)" in str(errors.TracerArrayConversionError(Bare()))
 
 
 def test_pickling_needs_a_value():
@@ -458,3 +458,25 @@ def test_pickling_needs_a_value():
     restored = []
     xpr.grad(lambda x: (restored.append(pickle.loads(pickle.dumps(x))), x)[1])(2.0)
     assert restored == [2.0] and isinstance(restored[0], (float, xpr.Array))
+
+
+def test_tracers_are_shown_by_what_they_are_and_their_type():
+    shown = []
+
+    def f(x):
+        shown.append(str(x))
+        return x * 2
+
+    x = jnp.arange(3.0)
+    xpr.jit(f)(x), xpr.jit(f)(1.0), xpr.vmap(f)(x), xpr.jvp(f, (x,), (x,)), xpr.grad(lambda x: f(x).sum())(x)
+    xpr.vmap(xpr.grad(f))(x), xpr.jit(lambda r: shown.append(repr(r)))(xpr.new_ref(x))
+    assert shown == [
+        "JitTracer(float32[3])",
+        "JitTracer(~float32[])",
+        "VmapTracer(aval=float32[], batched=float32[3])",
+        "JVPTracer(primal=[0. 1. 2.], tangent=[0. 1. 2.])",
+        "GradTracer(primal=[0. 1. 2.], typeof(tangent)=f32[3])",
+        "GradTracer(primal=VmapTracer(aval=float32[], batched=float32[3]), typeof(tangent)=f32[])",
+        "JitTracer(Ref{float32[3]})",
+    ]
+    assert str(xpr.typeof(x)) == "float32[3]" and str(xpr.typeof(1.0)) == "~float32[]"

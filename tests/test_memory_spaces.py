@@ -41,7 +41,7 @@ def pinned():
 
 def test_an_array_in_host_memory(pinned):
     x = on_host(jnp.asarray(X))
-    assert str(xpr.typeof(x)) == "f32<host>[4]" and x.aval.memory_space is Space.Host
+    assert str(xpr.typeof(x)) == "float32<host>[4]" and x.aval.memory_space is Space.Host
     assert x.sharding == pinned and x.sharding.memory_kind == "pinned_host" and x.devices() == {xpr.devices()[0]}
     assert on_host(x) is x and on_device(x).aval is x.aval.plain
     assert x.addressable_shards[0].data.sharding == pinned
@@ -74,7 +74,7 @@ def test_shardings_with_memory_kinds(pinned):
         assert not host.is_equivalent_to(of_device, 1) and host.is_equivalent_to(host, 1)
         assert pickle.loads(pickle.dumps(host)) == host and "memory_kind=pinned_host" in repr(host)
         x = xpr.device_put(X, host)
-        assert x.sharding == host and str(x.aval) == "f32<host>[4]"
+        assert x.sharding == host and str(x.aval) == "float32<host>[4]"
         assert xpr.device_put(x, of_device).sharding == of_device
         assert xpr.jit(lambda x: x + 1)(x).sharding.memory_kind == "pinned_host"
         assert xpr.jit(lambda x: x + 1, out_shardings=host)(X).sharding == host
@@ -84,7 +84,7 @@ def test_shardings_with_memory_kinds(pinned):
             of_device.with_memory_kind("hbm")
     assert NamedSharding(mesh, PartitionSpec("x"), memory_kind="device") == NamedSharding(mesh, PartitionSpec("x"))
     unpinned = NamedSharding(mesh, PartitionSpec("x"), memory_kind="unpinned_host")
-    assert xpr.device_put(X, unpinned).sharding == unpinned and str(xpr.device_put(X, unpinned).aval) == "f32[4]"
+    assert xpr.device_put(X, unpinned).sharding == unpinned and str(xpr.device_put(X, unpinned).aval) == "float32[4]"
     assert SingleDeviceSharding(device, memory_kind="pinned_host") == pinned
     assert [memory.kind for memory in device.addressable_memories()] == ["device", "pinned_host", "unpinned_host"]
     assert device.default_memory().kind == "device" and device.memory("pinned_host").kind == "pinned_host"
@@ -95,7 +95,7 @@ def test_unpinned_memory_on_one_device():
     device = xpr.devices()[0]
     unpinned = SingleDeviceSharding(device, memory_kind="unpinned_host")
     for x in (xpr.device_put(X, unpinned), xpr.device_put(jnp.asarray(X), unpinned), jnp.ones(4, device=unpinned)):
-        assert x.sharding == unpinned and str(x.aval) == "f32[4]" and xpr.device_put(x, unpinned) is x
+        assert x.sharding == unpinned and str(x.aval) == "float32[4]" and xpr.device_put(x, unpinned) is x
         for y in (x + 1, xpr.jit(lambda x: x * 2)(x), xpr.device_put(x, device), x.reshape(2, 2)):
             assert y.sharding == SingleDeviceSharding(device)
         assert xpr.device_put(x, unpinned.with_memory_kind("pinned_host")).sharding.memory_kind == "pinned_host"
@@ -114,7 +114,7 @@ def test_results_of_jit_in_host_memory(pinned):
         lambda x: {"a": x + 1, "b": x * 2}, out_shardings={"a": pinned, "b": pinned.with_memory_kind("device")}
     )
     traced = both.trace(X)
-    assert [str(aval) for aval in traced.jaxpr.out_avals] == ["f32<host>[4]", "f32[4]"]
+    assert [str(aval) for aval in traced.jaxpr.out_avals] == ["float32<host>[4]", "float32[4]"]
     results = both(X)
     assert results["a"].sharding == pinned and results["b"].sharding.memory_kind == "device"
     assert "device_put" not in both.lower(X).as_text()
@@ -127,11 +127,12 @@ def test_programs_with_memory_spaces():
     assert equal(parse(str(closed)), closed) and equal(loads(dumps(closed)), closed)
     np.testing.assert_array_equal(xpr.jit(through_host)(x), jnp.sin(jnp.cos(x)))
     rows = xpr.vmap(lambda x: on_host(jnp.sin(x)))(jnp.ones((3, 4)))
-    assert str(rows.aval) == "f32<host>[3,4]"
+    assert str(rows.aval) == "float32<host>[3,4]"
     assert xpr.eval_shape(on_host, x).aval.memory_space is Space.Host
     _, stacked = xpr.jit(lambda x: xpr.lax.scan(lambda c, x: (c, on_host(x)), 0.0, x))(x)
-    assert str(stacked.aval) == "f32<host>[4]"
-    assert str(xpr.make_jaxpr(lambda r: on_device(r[...]))(xpr.new_ref(on_host(x))).in_avals[0]) == "Ref{f32<host>[4]}"
+    assert str(stacked.aval) == "float32<host>[4]"
+    read = xpr.make_jaxpr(lambda r: on_device(r[...]))(xpr.new_ref(on_host(x)))
+    assert str(read.in_avals[0]) == "Ref{float32<host>[4]}"
 
 
 def test_derivatives_through_host_memory():
@@ -140,9 +141,9 @@ def test_derivatives_through_host_memory():
     for fun in (xpr.grad(lambda x: through_host(x).sum()), xpr.jit(xpr.grad(lambda x: through_host(x).sum()))):
         np.testing.assert_allclose(fun(x), expected, rtol=1e-6)
     in_host = xpr.grad(lambda x: jnp.sin(x).sum())(on_host(x))
-    assert str(in_host.aval) == "f32<host>[4]"
+    assert str(in_host.aval) == "float32<host>[4]"
     y, tangent = xpr.jvp(on_host, (x,), (x,))
-    assert y.aval is tangent.aval and str(y.aval) == "f32<host>[4]"
+    assert y.aval is tangent.aval and str(y.aval) == "float32<host>[4]"
     np.testing.assert_allclose(
         xpr.hessian(lambda x: through_host(x).sum())(x), np.diag(_second(X)), rtol=1e-4, atol=1e-6
     )

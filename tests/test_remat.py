@@ -383,7 +383,7 @@ def test_saved_residuals_say_where_they_come_from(capsys):
         "f32[3] from a constant",
         "f32[3,4] from the argument params['w']",
         "f32[4] from the argument x",
-        f"f32[3] output of cos from test_remat.py:{line} (<lambda>)",
+        f"f32[3] output of cos from test_remat.py:{line}:41 ({f.__qualname__}.<locals>.<lambda>)",
     ]
     named = xpr.checkpoint(layer, policy=policies.save_only_these_names("sine"))
     assert ad_checkpoint.saved_residuals(named, W, X)[2][1].startswith("named 'sine' from test_remat.py")

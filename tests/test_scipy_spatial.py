@@ -69,6 +69,7 @@ def test_made_from():
     close(ours.Rotation.from_matrix(matrices).as_matrix(), matrices)
     for seq in ("x", "yz", *EULER):
         angles = rng.normal(size=(4, len(seq)))
+        assert not ours.Rotation.from_euler(seq, angles).as_matrix().weak_type
         close(ours.Rotation.from_euler(seq, angles).as_matrix(), theirs.Rotation.from_euler(seq, angles).as_matrix())
     close(
         ours.Rotation.from_euler("z", 30, degrees=True).as_quat(), theirs.Rotation.from_euler("z", 30, True).as_quat()

@@ -33,7 +33,7 @@ def test_each_stage_describes_arguments_and_results(jitted):
         assert str(stage.in_avals) == "((ShapedArray(float32[4,4]),), {'k': ShapedArray(float32[], weak_type=True)})"
         assert stage.donate_argnums == (0,)
         assert stage.out_info == {"y": X}
-    assert traced.fun_name == "scaled" and str(traced.out_avals["y"]) == "f32[4,4]"
+    assert traced.fun_name == "scaled" and str(traced.out_avals["y"]) == "float32[4,4]"
 
 
 def test_arguments_whose_memory_no_result_can_take_were_donated_too():

@@ -854,6 +854,8 @@ def test_structures_are_made_of_node_data_and_children(value):
 def test_the_registry_is_of_the_same_functions():
     registry = tree_util.default_registry
     assert registry.flatten([1, 2]) == tree.flatten([1, 2]) and registry.is_node(list)
+    assert tree_util.flatten_one_level({"b": 1, "a": [2]}) == (([2], 1), ("a", "b"))
+    assert tree_util.flatten_one_level(None) == ((), None) and tree_util.flatten_one_level([1]) == ([1], None)
     assert registry.flatten_one_level([1, [2]]) == tree_util.flatten_one_level([1, [2]])
     assert registry.flatten_one_level_with_keys({"a": 1}) == tree_util.flatten_one_level_with_keys({"a": 1})
     assert registry.flatten_one_level(3) is None and registry.flatten_one_level_with_keys(3) is None

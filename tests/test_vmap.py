@@ -136,3 +136,12 @@ def test_scalars_selected_by_a_vector():
     assert xpr.vmap(select, in_axes=1, out_axes=1)(jnp.array([[1.0, 3.0, 2.0]])).tolist() == [[1.0, -1.0, 1.0]]
     with pytest.raises(TypeError, match="the selector must be a scalar or have the cases' shape"):
         select(jnp.ones(2))
+
+
+def test_what_is_not_mapped_is_given_as_it_is():
+    def f(x, y):
+        return x + y, y * 2.0
+
+    mapped, same = xpr.vmap(f, in_axes=(0, None), out_axes=(0, None))(jnp.arange(2.0), 4.0)
+    assert type(same) is float and same == 8
+    np.testing.assert_array_equal(mapped, [4, 5])

@@ -427,7 +427,7 @@ def _node(dtype: np.dtype, weak: bool) -> Any:
 @cache
 def _promote_wide(a: np.dtype, a_weak: bool, b: np.dtype, b_weak: bool) -> tuple[np.dtype, bool]:
     if a == b:
-        return a, a_weak and b_weak
+        return a, a_weak and b_weak and a != bool_
     if a_weak and b_weak:
         return _least_upper_bound(a, b), True
     node = _least_upper_bound(_node(a, a_weak), _node(b, b_weak))

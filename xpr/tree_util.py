@@ -134,14 +134,15 @@ def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
 
     >>> from xpr import tree_util
     >>> tree_util.flatten_one_level({"b": 1, "a": [2]})
-    ([[2], 1], ['a', 'b'])
+    (([2], 1), ('a', 'b'))
     """
     if tree is None:
-        return [], None
+        return (), None
     if not is_tree_node(type(tree)) and optree.tree_is_leaf(tree, namespace=NAMESPACE):
         raise ValueError(f"flatten_one_level can't tree-flatten type {type(tree).__name__}, which is a leaf.")
     children, data, _, _ = optree.tree_flatten_one_level(tree, namespace=NAMESPACE)
-    return list(children), data
+    data = tuple(data) if isinstance(data, list) else data
+    return list(children) if isinstance(tree, list) else tuple(children), data
 
 
 def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
@@ -156,7 +157,6 @@ def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
     """
     children, data = flatten_one_level(tree)
     ends = tree_leaves_with_path(tree, is_leaf=lambda x: x is not tree)
-    data = tuple(data) if isinstance(data, list) else data
     return [(path[0], child) for (path, _), child in zip(ends, children, strict=True)], data
 
 

@@ -127,7 +127,7 @@ def test_memories_of_several_devices():
     assert y.sharding == host and y.aval is x.aval
     for target in (host.with_memory_kind("device"), xpr.memory.Space.Device):
         moved = xpr.device_put(x, target)
-        assert moved.sharding == host.with_memory_kind("device") and str(moved.aval) == "f32[8,4]"
+        assert moved.sharding == host.with_memory_kind("device") and moved.aval.str_short() == "f32[8,4]"
         inside = xpr.jit(lambda x, target=target: xpr.device_put(x, target) * 2)(x)
         assert inside.sharding == moved.sharding and inside[0, 0] == 2
     assert xpr.device_put(moved, xpr.memory.Space.Host).sharding == host
@@ -135,10 +135,10 @@ def test_memories_of_several_devices():
     assert [each.sharding.memory_kind for each in out] == ["pinned_host", "device"]
     assert xpr.jit(lambda x: x, out_shardings=host.with_memory_kind("device"))(x).sharding == moved.sharding
     gradient = xpr.grad(lambda x: jnp.sin(xpr.device_put(x, xpr.memory.Space.Device)).sum())(x)
-    assert str(gradient.aval) == "f32<host>[8,4]"
+    assert str(gradient.aval) == "float32<host>[8,4]"
     explicit = NamedSharding(mesh.update(axis_types=(AxisType.Explicit,) * 2), P("x"), memory_kind="pinned_host")
     z = xpr.device_put(np.ones((8, 4), np.float32), explicit)
-    assert str(z.aval) == "f32<host>[8@x,4]" and str((z + 1).aval) == "f32<host>[8@x,4]" and z.sharding == explicit
+    assert str(z.aval) == str((z + 1).aval) == "float32<host>[8@x,4]" and z.sharding == explicit
     assert xpr.typeof(z).sharding.memory_kind == "pinned_host"
     text = str(xpr.make_jaxpr(lambda z: xpr.device_put(z, xpr.memory.Space.Device))(z))
     assert str(xpr.jaxpr.parse(text)) == text and "b:f32[8@x,4] = device_put" in text

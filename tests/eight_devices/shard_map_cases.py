@@ -500,8 +500,8 @@ def test_functions_see_values_where_nothing_is_staged(capsys):
         total = float(x.sum())
         np.testing.assert_array_equal(mapped(x), x * total if total > 3 else -x)
         text = capsys.readouterr().out
-        assert text.startswith("f32[1,1] at mesh coordinates (x, y) of Mesh('x': 2, 'y': 2):\n  (0, 0): [[")
-        assert f"  (1, 0): [[{float(x[1, 0]):.0f}.]]" in text
+        assert text.startswith("On cpu:0 at mesh coordinates (x, y,) = (0, 0):\n[[")
+        assert f"On cpu:2 at mesh coordinates (x, y,) = (1, 0):\n[[{float(x[1, 0]):.0f}.]]\n\nOn cpu:3" in text
     close(xpr.grad(lambda x: mapped(x).sum())(jnp.ones((2, 2))), np.full((2, 2), 4.0, np.float32))
     with pytest.raises(xpr.errors.TracerBoolConversionError):
         xpr.jit(mapped)(jnp.ones((2, 2)))

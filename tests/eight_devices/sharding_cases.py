@@ -973,9 +973,8 @@ def test_types_have_the_mesh_of_auto_axes(mesh):
     x, axes = xpr.device_put(X, NamedSharding(mesh, P("x"))), mesh.abstract_mesh
 
     def f(x):
-        assert (
-            x.aval.sharding == NamedSharding(axes, P(*[None] * x.ndim)) and str(x.aval) == f"f32[{len(X)},{len(X[0])}]"
-        )
+        assert x.aval.sharding == NamedSharding(axes, P(*[None] * x.ndim))
+        assert x.aval.str_short() == f"f32[{len(X)},{len(X[0])}]"
         for y in (x * 2, x.sum(), x.T, x[0], jnp.where(x > 1, x, 0), xpr.vmap(jnp.sin)(x), xpr.grad(jnp.sum)(x)):
             assert mesh_of_type(y) == axes
         scanned, rows = lax.scan(

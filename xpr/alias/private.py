@@ -262,6 +262,7 @@ MODULES: dict[str, list[Any]] = {
     "jax._src.interpreters.partial_eval": ["xpr.interpreters.partial_eval"],
     "jax._src.interpreters.pxla": ["xpr.interpreters.pxla"],
     "jax._src.lax": ["xpr.lax"],
+    "jax._src.lax.lax": ["xpr.lax"],  # JAX's page about primitives
     "jax._src.lax.control_flow": ["xpr.lax"],  # pytensor
     "jax._src.literals": [literals],
     "jax._src.numpy": [],

@@ -100,7 +100,7 @@ def explicit_axes(
     >>> with xpr.set_mesh(xpr.make_mesh((1,), ("x",))):
     ...     f = xpr.sharding.explicit_axes(lambda x: print(xpr.typeof(x)), in_sharding=P("x"))
     ...     f(jnp.ones(2))
-    f32[2@x]
+    float32[2@x]
     """
     if f is None:
         return lambda fun: explicit_axes(fun, axes=axes, in_sharding=in_sharding)

@@ -13,7 +13,7 @@ from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, used_vars
 from xpr.core.lines import with_lines
 from xpr.core.regions import called_jaxpr
-from xpr.core.source import summarize
+from xpr.core.source import summarize_position
 from xpr.passes.dce import dce_jaxpr
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, signature_of
@@ -90,14 +90,14 @@ def _origin(jaxpr: Jaxpr, var: Any) -> str:
     """The operation that computed a value, in the jaxpr or in one that it calls, and its line."""
     for eqn in jaxpr.eqns:
         if eqn.primitive is name_p and var in (*eqn.invars, *eqn.outvars):
-            return f"named {eqn.params['name']!r} from {summarize(eqn.source)}"
+            return f"named {eqn.params['name']!r} from {summarize_position(eqn.source)}"
     eqn = next(eqn for eqn in jaxpr.eqns if var in eqn.outvars)
     inner = called_jaxpr(eqn)
     if inner is not None:
         inner_var = inner.outvars[list(eqn.outvars).index(var)]
         if _is_computed_in(inner.eqns, inner_var):
             return _origin(inner, inner_var)
-    return f"output of {eqn.primitive.name} from {summarize(eqn.source)}"
+    return f"output of {eqn.primitive.name} from {summarize_position(eqn.source)}"
 
 
 def _is_computed_in(eqns: Sequence[JaxprEqn], atom: Atom) -> bool:

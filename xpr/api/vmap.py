@@ -284,8 +284,8 @@ def _move_mapped_axes(
                         f"row: at vmap out_axes{path}, for a result of type "
                         f"{aval_of(x).str_short()} with rows along axis {dim}. Give the axis where the rows should go."
                     )
-                x = index_in_dim(x, 0, dim, keepdims=False)
-            moved.append(as_array(x))
+                x = as_array(index_in_dim(x, 0, dim, keepdims=False))
+            moved.append(x)
             continue
         ndim += dim is None
         if not -ndim <= target < ndim:

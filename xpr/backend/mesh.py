@@ -79,9 +79,7 @@ class Mesh(AbstractMesh):
         self._local: tuple[int, ...] | None = None
 
     def __repr__(self) -> str:
-        types = "".join(f"{kind.name}, " for kind in self.axis_types)
-        types = types if len(self.axis_types) == 1 else types.removesuffix(", ")
-        return f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names}, axis_types=({types.strip()}))"
+        return f"Mesh(axis_sizes={self.axis_sizes}, axis_names={self.axis_names}, axis_types={self._types_text()})"
 
     @property
     def flat(self) -> tuple[Device, ...]:

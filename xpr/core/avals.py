@@ -181,7 +181,14 @@ class ShapedArray:
         return f"ShapedArray({self.str_short(short_dtypes=False)}{weak})"
 
     def __str__(self) -> str:
-        return self.str_short()
+        if not self.varying:
+            return self.named()
+        names = ",".join(sorted(map(str, self.varying)))
+        return f"{self.named()}{{V:{names if len(self.varying) == 1 else f'({names})'}}}"
+
+    def named(self) -> str:
+        """The type with the whole name of its dtype, `float32[2,3]`; after `~` if it is weak."""
+        return f"{'~' * self.weak_type}{self.str_short(short_dtypes=False)}"
 
     def str_short(self, short_dtypes: bool = True) -> str:
         """The type as jaxprs print it, `f32[2,3]` or `f32[2@x,3]`; `float32[2,3]` without `short_dtypes`."""
@@ -264,6 +271,8 @@ class ShapedArray:
         """`varying` and `sums` as JAX has them: the manual axes, those of the enclosing `shard_map`s."""
         unreduced, reduced = self.sums or (_NOWHERE, _NOWHERE)
         return ManualAxisType(self.varying - unreduced, unreduced, reduced)
+
+    manual_axis_type = mat
 
     def with_axis(self, axis: int, size: Any, part: Any = None) -> ShapedArray:
         """The type with one more axis, at `axis`, which the mesh axes `part` partition if the type has a sharding."""

@@ -247,12 +247,12 @@ class Tracer:
 
     def __repr__(self) -> str:
         if self.aval is None:  # while it is being made, or made by hand for a message
-            return f"Traced<no type>with<{type(self._trace).__name__}>"
-        if shown := self._trace.shown(self):
-            return shown
-        weak = ", weak_type=True" if self.aval.weak_type else ""
-        text = f"Traced<ShapedArray({self.aval.dtype.name}[{','.join(map(str, self.aval.shape))}]{weak})>"
-        return f"{text}with<{type(self._trace).__name__}>"
+            return f"{type(self).__name__}(no type)"
+        return self._trace.shown(self) or f"{self._text_name()}({self.aval.named()})"
+
+    def _text_name(self) -> str:
+        """What the text of a tracer begins with."""
+        return type(self).__name__
 
     def misused(self) -> Exception:
         """The exception to raise where an interpreter can't compute with this tracer."""

@@ -211,14 +211,18 @@ class AbstractMesh:
 
     def __str__(self) -> str:
         axes = [f"{name!r}: {size}" for name, size in self.shape_tuple]
-        return f"{type(self).__name__}({', '.join(axes)}, axis_types=({', '.join(t.name for t in self.axis_types)}))"
+        return f"{type(self).__name__}({', '.join(axes)}, axis_types={self._types_text()})"
+
+    def _types_text(self) -> str:
+        names = [kind.name for kind in self.axis_types]
+        return f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
 
     @property
     def text(self) -> str:
         """The mesh in messages: its axes, and their types unless all are Auto."""
         axes = [f"{name!r}: {size}" for name, size in self.shape_tuple]
         if not set(self.axis_types) <= {AxisType.Auto}:
-            axes.append(f"axis_types=({', '.join(kind.name for kind in self.axis_types)})")
+            axes.append(f"axis_types={self._types_text()}")
         return f"{type(self).__name__}({', '.join(axes)})"
 
     def __repr__(self) -> str:

@@ -70,7 +70,10 @@ class AbstractRef:
         """The type as jaxprs print it, `Ref{f32[3]}`; `Ref{float32[3]}` without `short_dtypes`."""
         return f"Ref{{{self.inner_aval.str_short(short_dtypes)}}}"
 
-    __repr__ = __str__ = str_short
+    __repr__ = str_short
+
+    def __str__(self) -> str:
+        return f"Ref{{{self.inner_aval}}}"
 
     def update(self, **changes: Any) -> AbstractRef:
         """The type of a ref of arrays with another shape, dtype or weak type."""
@@ -168,7 +171,7 @@ class Ref:
 
     def __repr__(self) -> str:
         if self.variable is not None:
-            return f"Traced<{self.aval!r}>"
+            return f"JitTracer({self.aval})"
         return f"Ref{repr(self.value)[5:]}" if type(self.value).__name__ == "Array" else f"Ref({self.value!r})"
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:

@@ -160,11 +160,16 @@ def name_stack(source: Source | None) -> str:
 
 
 def line_number(source: Source) -> int:
+    return _position(source)[0]
+
+
+def _position(source: Source) -> tuple[int, int | None]:
+    """The line, and the column of its expression where that is known."""
     code, offset = source[:2]
-    for index, (start, _, _, _) in enumerate(code.co_positions()):
+    for index, (start, _, column, _) in enumerate(code.co_positions()):
         if 2 * index == offset and start is not None:
-            return start
-    return code.co_firstlineno
+            return start, column
+    return code.co_firstlineno, None
 
 
 def saved(source: Source | None) -> Source | None:
@@ -182,6 +187,15 @@ def summarize(source: Source | None) -> str:
         return "an unknown line"
     code = source[0]
     return f"{os.path.basename(code.co_filename)}:{line_number(source)} ({code.co_name})"
+
+
+def summarize_position(source: Source | None) -> str:
+    """`train.py:41:8 (Model.loss)`: also the column, and the whole name of the function."""
+    if source is None or is_of_call(source):
+        return "an unknown line"
+    code, (line, column) = source[0], _position(source)
+    place = f"{os.path.basename(code.co_filename)}:{line}" + (f":{column}" if column is not None else "")
+    return f"{place} ({getattr(code, 'co_qualname', code.co_name)})"
 
 
 def text_of(source: Source | None) -> str:

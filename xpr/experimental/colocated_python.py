@@ -26,7 +26,7 @@ def colocated_cpu_devices(devices_or_mesh: Any) -> Any:
       devices_or_mesh: a sequence of devices, or a `Mesh`.
 
     Returns:
-      A tuple with a CPU device for each device; or a mesh of them with the same axes.
+      A list with a CPU device for each device; or a mesh of them with the same axes.
 
     Raises:
       ValueError: a process has fewer CPU devices than there are devices of it.
@@ -42,14 +42,14 @@ def colocated_cpu_devices(devices_or_mesh: Any) -> Any:
         return Mesh(np.array(flat, object).reshape(mesh.devices.shape), mesh.axis_names, axis_types=mesh.axis_types)
     given = tuple(devices_or_mesh)
     if all(device.platform == "cpu" for device in given):
-        return given
+        return list(given)
     remaining: dict[int, list[Any]] = {}
     for device in devices("cpu"):
         remaining.setdefault(device.process_index, []).append(device)
     for device in given:
         if len(remaining.get(device.process_index, ())) < sum(d.process_index == device.process_index for d in given):
             raise ValueError(f"colocated_cpu_devices: process {device.process_index} has too few CPU devices.")
-    return tuple([remaining[device.process_index].pop(0) for device in given])
+    return [remaining[device.process_index].pop(0) for device in given]
 
 
 def colocated_python(fun: Callable[..., Any]) -> Callable[..., Any]:

@@ -69,7 +69,7 @@ class LoweringRuleContext:
 
 def register_lowering(
     prim: Primitive, rule: Callable[..., Any], platform: str | None = None, inline: bool = True, cacheable: bool = True
-) -> Callable[..., Any]:
+) -> None:
     """Registers a lowering rule of a primitive, on all platforms or on one.
 
     Args:
@@ -88,7 +88,7 @@ def register_lowering(
     table["cuda" if platform == "gpu" else platform] = rule
     if len(table) == 1 and isinstance(rule, _Lowered):
         prim.lower_as = lambda *xs, **params: listed(prim, rule.function(*xs, **params))
-        return rule
+        return
 
     def lower(
         builder: Builder, operands: list[_TextValue], avals: list[ShapedArray], **params: Any
@@ -101,7 +101,6 @@ def register_lowering(
         return _written(builder, chosen, prim, operands, avals, params)
 
     prim.lower = lower
-    return rule
 
 
 _RULES: dict[Primitive, dict[str | None, Any]] = {}

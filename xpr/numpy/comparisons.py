@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from xpr.numpy.promotion import truth
+from xpr import dtypes
+from xpr.core.avals import aval_of
+from xpr.numpy.promotion import as_operand, truth
 from xpr.numpy.ufunc_builders import binary, logical, ordering
 from xpr.primitives import elementwise as e
 
@@ -175,4 +177,5 @@ def logical_not(x: Any, /) -> Any:
     >>> jnp.logical_not(jnp.array([0, 3]))
     Array([ True, False], dtype=bool)
     """
-    return e.not_p.bind(truth(x))
+    x = as_operand(x)
+    return e.not_p.bind(x if aval_of(x).dtype == dtypes.bool_ else truth(x))

@@ -65,7 +65,7 @@ def polyadd(a1: Any, a2: Any) -> Any:
       Coefficients [max(n, m), ...].
 
     Raises:
-      ValueError: they have not as many axes, or don't broadcast.
+      ValueError: they don't broadcast, the shorter one to coefficients of the longer.
 
     >>> import xpr.numpy as jnp
     >>> jnp.polyadd(jnp.array([1, 2]), jnp.array([1, 0, 0]))
@@ -85,7 +85,7 @@ def polysub(a1: Any, a2: Any) -> Any:
       Coefficients [max(n, m), ...].
 
     Raises:
-      ValueError: they have not as many axes, or don't broadcast.
+      ValueError: they don't broadcast, the shorter one to coefficients of the longer.
 
     >>> import xpr.numpy as jnp
     >>> jnp.polysub(jnp.array([1, 2]), jnp.array([1, 0, 0]))
@@ -244,9 +244,9 @@ def _one_length(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
     (n, *rows), (m, *more) = (aval_of(a).shape for a in both)
     shape, dtype = broadcast_shapes(tuple(rows), tuple(more)), aval_of(both[0]).dtype
     longer = max(n, m)
-    if len(rows) != len(more):
+    if len(rows) != len(more) and len(shape) != len(more if n < m else rows):
         types = " and ".join(aval_of(a).str_short() for a in both)
-        raise ValueError(f"{name}: {types} don't fit: they need as many axes, the first of them for the powers.")
+        raise ValueError(f"{name}: {types} don't fit: the shorter one, or else the second, has more axes.")
     padded = [
         concatenate([full((longer - k, *shape), 0, dtype), broadcast_to(convert(a, dtype), (k, *shape))], 0)
         for a, k in zip(both, (n, m))

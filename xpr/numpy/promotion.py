@@ -77,7 +77,7 @@ def promote_dtypes(*xs: Any, name: str = "") -> list[Any]:
     avals = [aval_of(x) for x in xs]
     first = avals[0]
     if all(a.dtype == first.dtype and a.weak_type == first.weak_type for a in avals):
-        return list(xs)
+        return [convert(x, first.dtype) for x in xs] if first.weak_type and first.dtype == dtypes.bool_ else list(xs)
     if name and any(type(a.dtype) is KeyType for a in avals):
         listed = ", ".join(str(a.dtype) for a in avals)
         raise TypeError(f"{name} does not accept dtypes {listed}. {dtypes.NO_NUMBERS}")
@@ -235,9 +235,8 @@ def asarray_like(x: Any) -> Any:
 
 
 def truth(x: Any) -> Any:
-    """The array as booleans: whether each element is not 0."""
-    x = as_operand(x)
-    return x if aval_of(x).dtype == dtypes.bool_ else convert(x, dtypes.bool_)
+    """The array as booleans, which are not weak: whether each element is not 0."""
+    return convert(as_operand(x), dtypes.bool_)
 
 
 def arithmetic_operand(x: Any) -> Any:

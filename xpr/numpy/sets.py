@@ -20,7 +20,7 @@ from xpr.dimensions.expressions import as_size, surely_below
 from xpr.numpy import creation, sorting
 from xpr.numpy.concrete import concrete_value
 from xpr.numpy.indexing.along_axis import put_at, read, true_indices
-from xpr.numpy.promotion import as_operand, convert, promote_dtypes
+from xpr.numpy.promotion import as_operand, convert, promote_dtypes, truth
 from xpr.primitives import elementwise as e
 from xpr.primitives import sorting as primitive
 from xpr.primitives.cumulative import cumsum
@@ -435,11 +435,11 @@ def isin(
         wide = (*shape, count)
         rows = tuple(range(len(shape)))
         same = e.eq(broadcast_in_dim(element, wide, rows), broadcast_in_dim(tests, wide, (len(shape),)))
-        is_member = reduce_or_p.bind(same, axes=(len(shape),))
+        is_member = reduce_or_p.bind(truth(same), axes=(len(shape),))
     else:
         ordered = sorting.sort(tests)
         position = e.min(sorting.searchsorted(ordered, element), size_as(count - 1, dtypes.int32))
-        is_member = e.eq(read(ordered, position), element)
+        is_member = truth(e.eq(read(ordered, position), element))
     return e.bitwise_not(is_member) if invert else is_member
 
 

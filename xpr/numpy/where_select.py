@@ -145,7 +145,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
 
     Args:
       x: an array.
-      condlist: booleans for each function, or an array of them.
+      condlist: booleans for each function, or an array of them; those of shape `()` choose for all of `x`.
       funclist: a function of `x` or a value for each condition; one more is used where none is true, by default 0.
       *args: further arguments of the functions.
       **kw: keyword arguments of the functions.
@@ -163,6 +163,8 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     """
     x = asarray_like(x)
     several = isinstance(condlist, (list, tuple)) or np.ndim(condlist) > x.aval.ndim
+    if not several and np.ndim(condlist):  # scalars for the whole range, where as many functions are given
+        several = len(funclist) in (len(condlist), len(condlist) + 1)
     conditions = list(condlist) if several else [condlist]
     if len(funclist) not in (len(conditions), len(conditions) + 1):
         counts = f"{len(conditions)} conditions and {len(funclist)} functions"

@@ -72,7 +72,7 @@ eq = function_of(
 
     >>> from xpr import lax
     >>> lax.eq(1.0, 2.0)
-    Array(False, dtype=bool)
+    Array(False, dtype=bool, weak_type=True)
     """,
     2,
 )
@@ -90,7 +90,7 @@ ne = function_of(
 
     >>> from xpr import lax
     >>> lax.ne(1.0, 2.0)
-    Array(True, dtype=bool)
+    Array(True, dtype=bool, weak_type=True)
     """,
     2,
 )
@@ -111,7 +111,7 @@ lt = function_of(
 
     >>> from xpr import lax
     >>> lax.lt(1.0, 2.0)
-    Array(True, dtype=bool)
+    Array(True, dtype=bool, weak_type=True)
     """,
     2,
 )
@@ -132,7 +132,7 @@ le = function_of(
 
     >>> from xpr import lax
     >>> lax.le(1.0, 2.0)
-    Array(True, dtype=bool)
+    Array(True, dtype=bool, weak_type=True)
     """,
     2,
 )
@@ -153,7 +153,7 @@ gt = function_of(
 
     >>> from xpr import lax
     >>> lax.gt(1.0, 2.0)
-    Array(False, dtype=bool)
+    Array(False, dtype=bool, weak_type=True)
     """,
     2,
 )
@@ -174,7 +174,7 @@ ge = function_of(
 
     >>> from xpr import lax
     >>> lax.ge(1.0, 2.0)
-    Array(False, dtype=bool)
+    Array(False, dtype=bool, weak_type=True)
     """,
     2,
 )

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import Shape, ShapedArray, Zero, aval_of, is_key
 from xpr.core.primitive import Fusion, Primitive, Unsupported, is_linear, params_of, register
@@ -234,9 +233,7 @@ def elementwise(
         aval = _common_type(name, avals, over, physical is not None)
         if gives is None:
             return [aval]
-        dtype = gives(aval.dtype)
-        is_comparison = dtype == dtypes.bool_ and len(avals) > 1
-        return [ShapedArray(aval.shape, dtype, aval.weak_type and not is_comparison)]
+        return [ShapedArray(aval.shape, gives(aval.dtype), aval.weak_type)]
 
     primitive = register(
         Primitive(

@@ -36,7 +36,7 @@ class BatchTracer(Tracer):
         self.aval = row_aval(aval_of(value), dim)
 
     def __repr__(self) -> str:
-        return f"Traced<{self.aval!r}>with<BatchTrace>(value={self.value!r}, dim={self.dim})"
+        return f"VmapTracer(aval={self.aval.named()}, batched={aval_of(self.value).named()})"
 
 
 def row_aval(aval: ShapedArray, dim: int) -> ShapedArray:

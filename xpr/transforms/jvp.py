@@ -34,7 +34,7 @@ class JVPTracer(Tracer):
         return self.primal.concrete() if isinstance(self.primal, Tracer) else self.primal
 
     def __repr__(self) -> str:
-        return f"Traced<{self.aval!r}>with<JVPTrace>(primal={self.primal!r}, tangent={self.tangent!r})"
+        return f"JVPTracer(primal={self.primal}, tangent={self.tangent})"
 
 
 class JVPTrace(Trace):

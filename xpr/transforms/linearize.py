@@ -109,7 +109,7 @@ class LinearizeTracer(Tracer):
         return self.primal.concrete() if isinstance(self.primal, Tracer) else self.primal
 
     def __repr__(self) -> str:
-        return f"Traced<{self.aval!r}>with<LinearizeTrace>(primal={self.primal!r})"
+        return f"GradTracer(primal={self.primal}, typeof(tangent)={self.tangent.aval.str_short()})"
 
 
 class LinearizeTrace(Trace):

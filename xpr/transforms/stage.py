@@ -58,6 +58,9 @@ class StageTracer(Tracer):
     def __init__(self, trace: StageTrace, aval: ShapedArray, variable: Var):
         self._trace, self.aval, self.variable = trace, aval, variable
 
+    def _text_name(self) -> str:
+        return "JitTracer"  # as in JAX, whose programs show it
+
 
 class StageTrace(Trace):
     """Records every operation as an equation."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import string
 import sys
 from collections.abc import Callable
@@ -150,7 +151,7 @@ class _Checker(string.Formatter):
 
 
 def _check_format(fmt: str, args: Any, kwargs: Any) -> None:
-    if "Traced<" in fmt:
+    if re.search(r"\b(Jit|Vmap|JVP|Grad)Tracer\(", fmt):
         raise ValueError(
             f"debug.print: the format {fmt!r} holds the text of a traced value. You may be passing an f-string, which "
             'is formatted before there are values. Write debug.print("x is {x}", x=x).'

@@ -27,6 +27,7 @@ from xpr.primitives.elementwise import add_any
 from xpr.primitives.shapes import instantiate, mapped_to
 from xpr.transforms.batch import batch_jaxpr, names_in
 from xpr.transforms.boundary import boundary
+from xpr.transforms.flat import as_array
 from xpr.transforms.jvp import push_forward
 from xpr.transforms.stage import stage
 
@@ -162,7 +163,7 @@ def linear_call(
     Array(0.25, dtype=float32, weak_type=True)
     """
     if rules.is_plain():
-        return fun(residual_args, linear_args)
+        return tree.map(as_array, fun(residual_args, linear_args))
     closures = Closures(fun_transpose)
     residuals, residual_tree = tree.flatten(residual_args)
     linear, linear_tree = tree.flatten(linear_args)

@@ -81,17 +81,20 @@ class DeviceTrace(StageTrace):
         return rows[0]
 
     def shown(self, tracer: Tracer) -> str:
-        """The value on each device, by the position of the device on the mesh."""
+        """The value on each device, with the device's position on the mesh."""
         if not self.alive or not isinstance(tracer, StageTracer) or tracer._trace is not self:
             return ""
         rows = self.on_devices(tracer.variable)
         if rows is None:
             return ""
         axes, mesh = self.manual.axes, self.manual.mesh
-        names = f"({', '.join(map(str, axes))})"
-        coordinates = np.ndindex(*[mesh.shape[name] for name in axes])
-        lines = [f"  {at}: {np.array2string(row, prefix=f'  {at}: ')}" for at, row in zip(coordinates, rows)]
-        return "\n".join([f"{tracer.aval.str_short()} at mesh coordinates {names} of {mesh.text}:", *lines])
+        names = f"({', '.join(map(str, axes))},)"
+        texts = []
+        for at, row in zip(np.ndindex(*[mesh.shape[name] for name in axes]), rows):
+            index = dict(zip(axes, at))
+            devices = np.ravel(mesh.devices[tuple([index.get(name, slice(None)) for name in mesh.axis_names])])
+            texts.append(f"On {', '.join(map(str, devices))} at mesh coordinates {names} = {at}:\n{row}\n")
+        return "\n".join(texts)
 
     def explain(self, tracer: Tracer) -> str:
         what = f"  It may differ between the devices of {self.manual.mesh.text}; print(x) shows the value on each.\n"

@@ -106,7 +106,7 @@ class Rotation(NamedTuple):
             raise ValueError(
                 f"Rotation.from_euler: {seq!r} takes {len(axes)} angles along the last axis, and got {types}."
             )
-        half = (jnp.deg2rad(angles) if degrees else angles) / 2
+        half = (jnp.deg2rad(angles) if degrees else angles).astype(angles.dtype) / 2
         quat = None
         for i, axis in enumerate(axes):
             sine, zero = jnp.sin(half[..., i]), jnp.zeros_like(half[..., i])
