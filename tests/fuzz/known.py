@@ -81,8 +81,8 @@ KNOWN: Sequence[Known] = (
         ("peer",), r"power|\*\*", r"of u?int\d",
     ),
     Known(
-        "A comparison of weakly typed numbers gives a strong bool: a bool takes part in no promotion that asks for it.",
-        ("peer_types",), "", r"^bool(\[.*\]), and bool\1 weak by the peer$",
+        "hypot of weakly typed operands is weakly typed, by the peer if both are scalars.",
+        ("peer_types",), "hypot", r"^float\d+(\[.*\]) weak, and float\d+\1 by the peer$",
     ),
     Known(
         "The derivative of x^y by x at 0^0 is 0, and nan by the peer (docs/differences.md).",

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from xpr import dtypes
-from xpr.core.avals import aval_of
-from xpr.numpy.promotion import as_operand, truth
-from xpr.numpy.ufunc_builders import binary, logical, ordering
+from xpr.numpy.ufunc_builders import binary, logical, not_zero, ordering
 from xpr.primitives import elementwise as e
 
 __all__ = [
@@ -177,5 +174,4 @@ def logical_not(x: Any, /) -> Any:
     >>> jnp.logical_not(jnp.array([0, 3]))
     Array([ True, False], dtype=bool)
     """
-    x = as_operand(x)
-    return e.not_p.bind(x if aval_of(x).dtype == dtypes.bool_ else truth(x))
+    return e.not_p.bind(not_zero(x))

@@ -115,7 +115,7 @@ def isreal(x: Any) -> Any:
     Array([ True, False], dtype=bool)
     """
     part = imag(x)
-    return e.eq(part, aval_of(part).dtype.type(0))
+    return e.eq(part, e.scalar(0, part))
 
 
 def iscomplex(x: Any) -> Any:
@@ -126,4 +126,4 @@ def iscomplex(x: Any) -> Any:
     Array([False,  True], dtype=bool)
     """
     part = imag(x)
-    return e.ne(part, aval_of(part).dtype.type(0))
+    return e.ne(part, e.scalar(0, part))

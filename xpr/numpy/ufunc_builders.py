@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from xpr.core.avals import aval_of
 from xpr.dtypes import COMPLEX, INEXACT, bool_
-from xpr.numpy.promotion import SCALARS, converter, promote_inexact, promote_ranks, promoted_pair, truth
+from xpr.numpy.promotion import SCALARS, as_operand, converter, promote_inexact, promote_ranks, promoted_pair
 from xpr.primitives import elementwise as e
 from xpr.primitives.slicing import select
 
@@ -140,5 +140,15 @@ def or_logical(name: str, primitive: Any, logical: Any, doc: str) -> Callable[[A
 
 
 def logical(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
-    """A logical function: operands are converted to booleans first."""
-    return _named(lambda x, y, /: primitive.bind(*promote_ranks(truth(x), truth(y), name=primitive.name)), name, doc)
+    """A logical function: operands are compared with 0 first."""
+
+    def function(x: Any, y: Any, /) -> Any:
+        return primitive.bind(*promote_ranks(not_zero(x), not_zero(y), name=primitive.name))
+
+    return _named(function, name, doc)
+
+
+def not_zero(x: Any) -> Any:
+    """Whether each element is not 0; booleans as they are. Weak where `x` is."""
+    x = as_operand(x)
+    return x if aval_of(x).dtype == bool_ else e.ne(x, e.scalar(0, x))
