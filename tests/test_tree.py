@@ -856,6 +856,8 @@ def test_the_registry_is_of_the_same_functions():
     assert registry.flatten([1, 2]) == tree.flatten([1, 2]) and registry.is_node(list)
     assert tree_util.flatten_one_level({"b": 1, "a": [2]}) == (([2], 1), ("a", "b"))
     assert tree_util.flatten_one_level(None) == ((), None) and tree_util.flatten_one_level([1]) == ([1], None)
+    assert tree_util.flatten_one_level(collections.OrderedDict(b=1, a=2)) == ([1, 2], ("b", "a"))
+    assert tree_util.flatten_one_level(collections.defaultdict(int, a=1)) == ([1], (int, ("a",)))
     assert registry.flatten_one_level([1, [2]]) == tree_util.flatten_one_level([1, [2]])
     assert registry.flatten_one_level_with_keys({"a": 1}) == tree_util.flatten_one_level_with_keys({"a": 1})
     assert registry.flatten_one_level(3) is None and registry.flatten_one_level_with_keys(3) is None

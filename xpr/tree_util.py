@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -140,9 +141,13 @@ def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
         return (), None
     if not is_tree_node(type(tree)) and optree.tree_is_leaf(tree, namespace=NAMESPACE):
         raise ValueError(f"flatten_one_level can't tree-flatten type {type(tree).__name__}, which is a leaf.")
+    data: Any
     children, data, _, _ = optree.tree_flatten_one_level(tree, namespace=NAMESPACE)
-    data = tuple(data) if isinstance(data, list) else data
-    return list(children) if isinstance(tree, list) else tuple(children), data
+    if isinstance(data, list):
+        data = tuple(data)
+    elif isinstance(tree, defaultdict):
+        data = data[0], tuple(data[1])
+    return tuple(children) if type(tree) in (tuple, dict) else list(children), data
 
 
 def flatten_one_level_with_keys(tree: Any) -> tuple[list[tuple[Any, Any]], Any]:
