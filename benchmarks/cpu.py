@@ -53,6 +53,8 @@ ELEMENTWISE: dict[str, Operation] = {
     "erfinv": (special("erfinv", "erfinv"), within(0.01, 0.99)),
     "arctan2": (lambda np, x, y: np.arctan2(x, y), lambda normal, n: [normal(n), normal(n)]),
     "abs(x) ** 2.5": (lambda np, x: np.abs(x) ** 2.5, one),
+    "x % 0.7": (lambda np, x: np.remainder(x, 0.7), one),
+    "exp(1j * x)": (lambda np, x: np.exp(1j * x), one),
 }  # fmt: skip
 ORDER: dict[str, Operation] = {
     "sort": (lambda np, x: np.sort(x), one),

@@ -48,6 +48,8 @@ CALLS = [
     "jnp.equal(1, 1.0)", "jnp.array(1.0) < 2", "jnp.isnan(6)", "jnp.equal(jnp.array(5), 5) != 1", "jnp.isin(1.0, 2.0)",
     "jnp.logical_or(jnp.equal(1, 1), jnp.equal(1, 2))", "jnp.logical_not(jnp.equal(1, 1))",
     "jnp.stack([jnp.equal(1, 1), jnp.less(1, 2)])", "jnp.any(jnp.equal(1, 1))", "lax.ge(1.0, 2.0)",
+    "jnp.logical_and(jnp.equal(1, 1), 2)", "jnp.logical_xor(1, 2)", "jnp.logical_and(True, True)", "jnp.logical_not(1)",
+    "jnp.logical_or(x, 1)", "jnp.iscomplex(1.0)", "jnp.isreal(1.0)",
     "lax.broadcast_in_dim(x, (3, 2), (1, 0))",
     "lax.broadcast_in_dim(x[:, :1], (4, 2), (1, 0))",
     "lax.full(3, 1.0)", "lax.full(3, 1)", "lax.full((2, 1), 7.0)", "lax.full_like(a, 1, shape=2)", "lax.reshape(x, 6)",
