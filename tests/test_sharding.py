@@ -10,7 +10,6 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from xpr.experimental.layout import Format, Layout
 from xpr.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding
 from xpr.sharding import PartitionSpec as P
 
@@ -217,20 +216,6 @@ def test_types_of_results_have_their_shardings():
     info = f.eval_shape(jnp.ones(2))
     assert info["y"].sharding == sharding and info["n"].sharding is None
     assert info["n"].weak_type and xpr.jit(jnp.sin).eval_shape(1.0).sharding is None
-
-
-def test_a_format_stands_for_its_sharding():
-    mesh = xpr.make_mesh((1,), ("x",))
-    rows, auto = NamedSharding(mesh, P("x")), Format(Layout.AUTO)
-    x = xpr.device_put(jnp.arange(6.0).reshape(2, 3), Format(Layout((1, 0)), rows))
-    assert x.format == Format(Layout((0, 1), ()), rows) and jnp.zeros(2).format.layout.major_to_minor == (0,)
-    double = xpr.jit(lambda x: 2 * x, in_shardings=(Format(None, rows),), out_shardings=Format(Layout((1, 0)), rows))
-    assert double(x).sharding == rows and double.lower(x).compile().output_formats == x.format
-    assert xpr.jit(lambda x: x, in_shardings=auto, out_shardings=auto)(x).tolist() == x.tolist()
-    constrained = xpr.jit(lambda x: xpr.lax.with_sharding_constraint({"a": x}, {"a": Format(None, rows)}))
-    assert constrained(x)["a"].tolist() == x.tolist()
-    made = xpr.make_array_from_callback((2, 3), x.format, lambda index: np.asarray(x)[index])
-    assert made.sharding == rows
 
 
 def test_results_keep_axes_of_size_1():

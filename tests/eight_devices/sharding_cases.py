@@ -879,6 +879,24 @@ def test_structs_with_shardings(mesh):
             xpr.ShapeDtypeStruct((8, 2), "int32", sharding=sharding)
 
 
+def test_parts_of_arrays_have_their_layout(mesh):
+    values = np.arange(64, dtype=np.float32).reshape(16, 4)
+    form = Format(Layout((1, 0), ()), NamedSharding(mesh, P("x", "y")))
+    x = xpr.device_put(values, form)
+    assert x.format == form and x.tolist() == values.tolist() and (x + 1).tolist() == (values + 1).tolist()
+    assert {shard.data.format.layout for shard in x.addressable_shards} == {form.layout}
+    f = xpr.jit(lambda x: 2 * x, in_shardings=form, out_shardings=form)
+    assert f(f(x)).format == form and f(f(x)).tolist() == (4 * values).tolist()
+    compiled = (
+        xpr.jit(jnp.transpose, in_shardings=Format(Layout.AUTO), out_shardings=Format(Layout.AUTO))
+        .lower(xpr.ShapeDtypeStruct(values.shape, values.dtype, sharding=form.sharding))
+        .compile()
+    )
+    (taken,), given = compiled.input_formats[0], compiled.output_formats
+    assert taken.layout.major_to_minor == given.layout.major_to_minor[::-1]
+    assert compiled(xpr.device_put(values, taken)).tolist() == values.T.tolist()
+
+
 def test_jit_is_told_once_where_to_run(mesh):
     rows, device = NamedSharding(mesh, P("x")), xpr.devices()[1]
     with pytest.raises(ValueError, match=r"both a device and a backend for jit: device=.*1\), backend='cpu'"):

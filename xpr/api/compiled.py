@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import starmap, zip_longest
 from os import PathLike
 from typing import Any
 
@@ -12,9 +13,9 @@ from xpr.api.ref_state import RefState
 from xpr.api.stage import Stage
 from xpr.artifacts.interface import Interface
 from xpr.backend import compiler, devices
-from xpr.backend.array import Array, forget_donated, result
+from xpr.backend.array import Array, forget_donated, layout_of, result
 from xpr.backend.communication import Collective, collectives_of
-from xpr.backend.layout import Format, row_major
+from xpr.backend.layout import Format, Layout, ProgramLayouts, RequestedLayouts, row_major
 from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.operands import buffer_on
 from xpr.backend.sequence import SequenceExecutable
@@ -22,17 +23,20 @@ from xpr.backend.sharding import Mesh, Sharding, SingleDeviceSharding
 from xpr.backend.shards import PartitionedExecutable
 from xpr.compile.known_calls import KnownCalls, call_known
 from xpr.compile.partition import array_at, buffer_at, is_elsewhere
+from xpr.compile.placement import to_device
+from xpr.compile.relayout import relaid
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.errors import DonationError
 from xpr.transforms.boundary import boundary, drop_frame
 from xpr.transforms.calls import Call
+from xpr.transforms.flat import as_array
 
 
 class Compiled(Stage):
     """A compiled program, called with arguments of exactly the types it was compiled for."""
 
-    __slots__ = ("executable", "constants", "refs", "donated", "known", "__weakref__")
+    __slots__ = ("executable", "constants", "refs", "donated", "known", "layouts", "__weakref__")
 
     def __init__(
         self, interface: Interface, executable: compiler.Executable | SequenceExecutable, consts: Sequence[Any],
@@ -40,6 +44,7 @@ class Compiled(Stage):
     ):  # fmt: skip
         self.interface, self.executable, self.refs = interface, executable, refs
         self.donated, self.known = interface.donated if donated is None else donated, KnownCalls()
+        self.layouts: ProgramLayouts | None = None  # of arguments and results; None if all are row-major
         self.constants = [buffer_on(x, aval_of(x), executable.device) for x in consts]
         if isinstance(executable, compiler.CallingExecutable):
             executable.begin_with(self.constants)
@@ -57,12 +62,23 @@ class Compiled(Stage):
     @property
     def input_formats(self) -> tuple[Any, Any]:
         """The layouts in memory and the shardings of positional and of keyword arguments: a `Format` at each leaf."""
-        return tree.unflatten(self.in_tree, _formats(self.interface.in_avals, self.flat_shardings()[0]))
+        inputs = () if self.layouts is None else self.layouts.inputs
+        return tree.unflatten(self.in_tree, _formats(self.interface.in_avals, self.flat_shardings()[0], inputs))
 
     @property
     def output_formats(self) -> Any:
         """The layouts in memory and the shardings of the results, a `Format` at each leaf."""
-        return tree.unflatten(self.out_tree, _formats(self.interface.out_avals, self.flat_shardings()[1]))
+        outputs = () if self.layouts is None else self.layouts.outputs
+        return tree.unflatten(self.out_tree, _formats(self.interface.out_avals, self.flat_shardings()[1], outputs))
+
+    def with_layouts(self, asked: RequestedLayouts | None) -> Compiled:
+        """The program itself, which was lowered for these layouts, and now knows those that the compiler chose."""
+        if asked is not None:
+            program, first = self.runtime_executable(), len(self.constants)
+            inputs = _chosen(program.get_parameter_layouts()[first:], self.interface.in_avals)
+            outputs = _chosen(program.get_output_layouts(), self.interface.out_avals)
+            self.layouts = ProgramLayouts(inputs, outputs) if any(inputs) or any(outputs) else None
+        return self
 
     def out_shardings(self) -> Sequence[Any]:
         return self.flat_shardings()[1]
@@ -81,7 +97,8 @@ class Compiled(Stage):
           path: the file, which is replaced if it is there.
 
         Raises:
-          NotImplementedError: the program runs in steps or on several devices, calls Python functions, or uses refs.
+          NotImplementedError: the program runs in steps or on several devices, calls Python functions, uses refs, or
+            has arguments or results that are not row-major.
           ValueError: a class of pytree nodes in its arguments or results is not registered for serialization.
 
         >>> import tempfile, xpr, xpr.numpy as jnp
@@ -92,6 +109,11 @@ class Compiled(Stage):
         """
         if self.refs is not None:
             raise NotImplementedError(f"save: {self.interface.name} reads or writes refs, which a file can't hold.")
+        if self.layouts is not None:
+            raise NotImplementedError(
+                f"save: {self.interface.name} takes or gives arrays that are not row-major, of which a file does not "
+                "tell. Leave the layouts out of in_shardings and out_shardings."
+            )
         from xpr.artifacts.compiled_programs import replace_file, write_program  # 10 ms of imports that few need
 
         replace_file(path, write_program(self.interface, self.executable, self.constants))
@@ -144,8 +166,9 @@ class Compiled(Stage):
             if _kind(actual) != _kind(compiled_for):
                 raise TypeError(self._other_types(leaves))
         self.check_shardings(leaves)
+        self.check_layouts(leaves)
         results = self.run(leaves)
-        if self.refs is None:
+        if self.refs is None and self.layouts is None:
             self.known.remember(call, self.executable, self.constants, self.out_tree, self.donated)
         return tree.unflatten(self.out_tree, results)
 
@@ -175,6 +198,24 @@ class Compiled(Stage):
     def check_shardings(self, leaves: Sequence[Any]) -> None:
         """Nothing: a program on one device takes arguments from others."""
 
+    def check_layouts(self, leaves: Sequence[Any]) -> None:
+        """Raises ValueError where an argument was put on its device with another layout than the program takes."""
+        if self.layouts is None:
+            return
+        lines = []
+        for name, x, layout in zip(self.interface.names, leaves, self.layouts.inputs):
+            if layout is not None and type(x) is Array and x.committed and layout_of(x) != layout:
+                own, space = (layout_of(x) or row_major(x.aval.ndim)).major_to_minor, " " * len(name)
+                lines.append(f"  {name}   compiled for {layout.major_to_minor}\n  {space}   called with  {own}")
+        if lines:
+            raise ValueError(
+                f"{self.interface.name}: Computation was compiled for input layouts that disagree with the layouts "
+                f"({len(lines)} of {len(leaves)}) of arguments passed to it. Here are the mismatches, axes from the "
+                "slowest to the fastest:\n"
+                + "\n".join(lines)
+                + "\nPut the arguments there before, by xpr.device_put(x, format), with the formats of `input_formats`."
+            )
+
     def check_donated(self, buffers: Sequence[Any]) -> None:
         """Raises ValueError if a donated buffer is passed twice."""
         if not self.donated:
@@ -195,15 +236,24 @@ class Compiled(Stage):
     def run_on_values(self, leaves: Sequence[Any]) -> list[Any]:
         """Runs the program on its arguments, arrays or numbers."""
         executable = self.executable
-        buffers = self.constants + [buffer_on(x, aval_of(x), executable.device) for x in leaves]
+        inputs, outputs = self.layouts or _ROW_MAJOR
+        device = executable.device
+        buffers = self.constants + [
+            buffer_on(x, aval_of(x), device) if layout is None else _buffer_with_layout(x, device, layout)
+            for x, layout in zip_longest(leaves, inputs)
+        ]
         self.check_donated(buffers)
         for i in self.donated:
             if type(leaves[i]) is Array:
                 leaves[i]._host = None  # an outside view of the buffer would prevent XLA from reusing it
-        device = None if executable.device is devices.default_device() else executable.device
-        results = [result(aval, b, device) for aval, b in zip(executable.out_avals, executable.run(buffers))]
+        target = None if device is devices.default_device() else device
+        outs = zip_longest(executable.out_avals, executable.run(buffers), outputs)
+        results = [result(aval, b, target, layout) for aval, b, layout in outs]
         forget_donated(leaves, self.donated)
         return results
+
+
+_ROW_MAJOR = ProgramLayouts((), ())
 
 
 def _kind(aval: Any) -> Any:
@@ -211,8 +261,20 @@ def _kind(aval: Any) -> Any:
     return type(aval), aval.shape, aval.dtype
 
 
-def _formats(avals: Sequence[Any], shardings: Sequence[Sharding]) -> list[Format]:
-    return [Format(row_major(aval.ndim), sharding) for aval, sharding in zip(avals, shardings)]
+def _formats(avals: Sequence[Any], shardings: Sequence[Sharding], layouts: Sequence[Layout | None]) -> list[Format]:
+    each = zip_longest(avals, shardings, layouts)
+    return [Format(layout or row_major(aval.ndim), sharding) for aval, sharding, layout in each]
+
+
+def _chosen(layouts: Sequence[Any], avals: Sequence[Any]) -> tuple[Layout | None, ...]:
+    """Layouts of arguments or results, of what jaxlib says of a program; None for row-major ones."""
+    orders = [Layout.from_pjrt_layout(each).major_to_minor[: aval.ndim] for each, aval in zip(layouts, avals)]
+    return tuple([None if order == tuple(range(len(order))) else Layout(order, ()) for order in orders])
+
+
+def _buffer_with_layout(x: Any, target: Any, layout: Layout) -> Any:
+    """The buffer of a value with a layout, on a device or with a sharding."""
+    return relaid(to_device(as_array(x), target), layout, "jit", "an argument").present_buffer()
 
 
 class CompiledForSeveral(Compiled):
@@ -227,7 +289,7 @@ class CompiledForSeveral(Compiled):
         refs: RefState | None = None,
     ):  # fmt: skip
         self.interface, self.executable, self.mesh, self.refs = interface, executable, mesh, refs
-        self.donated, self.known = interface.donated, KnownCalls()
+        self.donated, self.known, self.layouts = interface.donated, KnownCalls(), None
         self.constants = list(map(buffer_at, consts, executable.in_shardings))
 
     def flat_shardings(self) -> tuple[Sequence[Sharding], Sequence[Sharding]]:
@@ -259,8 +321,13 @@ class CompiledForSeveral(Compiled):
     def run_on_values(self, leaves: Sequence[Any]) -> list[Array]:
         """Runs on flat arguments, resharding them first where needed."""
         executable, constants = self.executable, self.constants
-        buffers = constants + list(map(buffer_at, leaves, executable.in_shardings[len(constants) :]))
+        inputs, outputs = self.layouts or _ROW_MAJOR
+        buffers = constants + [
+            buffer_at(x, sharding) if layout is None else _buffer_with_layout(x, sharding, layout)
+            for x, sharding, layout in zip_longest(leaves, executable.in_shardings[len(constants) :], inputs)
+        ]
         self.check_donated(buffers)
-        results = list(map(array_at, executable.out_avals, executable.run(buffers), executable.out_shardings))
+        outs = zip_longest(executable.out_avals, executable.run(buffers), executable.out_shardings, outputs)
+        results = list(starmap(array_at, outs))
         forget_donated(leaves, self.donated)
         return results

@@ -19,11 +19,12 @@ from typing import Any
 from xpr import tree
 from xpr.api.compile_log import explain_compilation, explain_miss, log_compile, timed
 from xpr.api.compiled import Compiled, CompiledForSeveral
+from xpr.api.jit_layouts import layouts_of_arguments, requested_layouts, split_formats
 from xpr.api.jit_shardings import (
     check_placement,
-    layout_of,
     moving_results,
     names_memory,
+    program_shardings,
     requested_shardings,
     single_device,
     types_with_requested,
@@ -33,7 +34,7 @@ from xpr.api.stages import Lowered, Traced, match_donations
 from xpr.api.staging import shaped
 from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
-from xpr.backend.array import Array
+from xpr.backend.array import Array, layout_of
 from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.sharding import NamedSharding
 from xpr.compile.argument_shardings import ArgumentShardings
@@ -42,9 +43,9 @@ from xpr.compile.evaluate import EvalTrace
 from xpr.compile.known_calls import KnownCaller, KnownCalls
 from xpr.compile.partition import forget_moves, is_elsewhere, shardings_of
 from xpr.compile.reference import reference_eval
+from xpr.compile.relayout import forget_relayouts
 from xpr.config import settings
 from xpr.control.compiled import clear_compiled
-from xpr.control.devices.sharding_constraint import without_layouts
 from xpr.control.refs import check_aliases
 from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call as call_jaxpr
@@ -129,6 +130,7 @@ def clear_caches() -> None:
     clear_compiled()
     forget_bodies()
     forget_moves()
+    forget_relayouts()
     compiler.forget_recent()
     for primitive in all_primitives():
         primitive.plans.clear()
@@ -219,6 +221,8 @@ class JitFunction(KnownCaller):
         compiled = self.compiled_for(call)
         self.check_refs(compiled, call)
         self.check_committed(compiled, call)
+        if self.options.in_layouts is not None:
+            layouts_of_arguments(self.fun, self.options, call.in_tree, call.leaves, call.avals)  # refuses others
         trace.check_transfers(call.leaves, compiled.flat_shardings()[0])
         try:
             outs = compiled.run(call.leaves)
@@ -228,7 +232,7 @@ class JitFunction(KnownCaller):
         except TypeError as error:
             self.check_values(call, error)
             raise
-        if compiled.refs is None:  # only now is it known whether the program takes long
+        if compiled.refs is None and compiled.layouts is None:  # only now is it known whether the program takes long
             self.known.remember(call, compiled.executable, compiled.constants, compiled.out_tree, compiled.donated)
         return tree.unflatten(compiled.out_tree, outs)
 
@@ -434,7 +438,10 @@ class JitFunction(KnownCaller):
         """The program for a call on its arguments' devices, compiled the first time."""
         leaves = [x.held() if type(x) is Ref else x for x in call.leaves]
         device = self.device() or device_of(leaves, self.at_line, lambda: call.names(self.fun))
-        key = (call.key, shardings_of(leaves) if type(device) is NamedSharding else device)
+        placement = shardings_of(leaves) if type(device) is NamedSharding else device
+        if any(map(layout_of, leaves)):
+            placement = tuple([x.format if type(x) is Array and x.committed else None for x in leaves])
+        key = (call.key, placement)
         try:
             compiled = self.caches.compiled.get(key)
         except Exception as error:  # a user's, by ==
@@ -449,7 +456,8 @@ class JitFunction(KnownCaller):
     def loaded_or_compiled(self, call: Call, device: Any, leaves: Sequence[Any]) -> Compiled:
         """The program for a call: from disk, without tracing, where that is known to give the same; else compiled."""
         stored = None
-        if settings.programs_folder and not self.caches.traces.get(call.key):
+        with_layouts = self.options.has_layouts or any(map(layout_of, leaves))
+        if settings.programs_folder and not with_layouts and not self.caches.traces.get(call.key):
             from xpr.api.stored_calls import StoredCall  # 10 ms of imports, for processes that keep programs
 
             stored = StoredCall(self, call, device)
@@ -461,9 +469,10 @@ class JitFunction(KnownCaller):
         for constant in traced.program.consts:
             if isinstance(constant, Tracer):
                 raise constant.misused()
-        layout = layout_of(self.fun, self.options, traced, device, leaves)
+        shardings = program_shardings(self.fun, self.options, traced, device, leaves)
+        layouts = requested_layouts(self.fun, self.options, traced, leaves, shardings is not None)
         with timed("lowering", self.name):
-            lowered = traced.placed(traced.interface.names, device, layout).lower()
+            lowered = traced.placed(traced.interface.names, device, shardings, layouts).lower()
         log_compile(self.name, traced.jaxpr.in_avals)
         with timed("compiling", self.name):
             compiled = lowered._compiled(may_be_tiered=True)
@@ -479,8 +488,9 @@ class JitFunction(KnownCaller):
         call.typed(list(map(shaped, call.leaves)))
         traced = self.traced(call)
         device = self.device()
-        layout = layout_of(self.fun, self.options, traced, device, call.leaves)
-        return traced.placed(call.names(self.fun), device, layout)
+        shardings = program_shardings(self.fun, self.options, traced, device, call.leaves)
+        layouts = requested_layouts(self.fun, self.options, traced, call.leaves, shardings is not None)
+        return traced.placed(call.names(self.fun), device, shardings, layouts)
 
     @boundary
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
@@ -581,8 +591,10 @@ def jit(
       in_shardings: the shardings of the positional arguments: a `NamedSharding`, or a pytree prefix of the tuple of
         arguments of those and None; there are no arguments by name then. Arguments that were put on devices
         otherwise are refused, and all others moved; None takes them as they are. A `SingleDeviceSharding` is the device
-        of the whole program, and a `Format` stands for its sharding.
-      out_shardings: the shardings of the results, in the same form; None lets the compiler choose.
+        of the whole program. A `Format` is a sharding and a layout in memory: arrays that were put on devices with
+        another one are refused. `Layout.AUTO` lets the compiler choose; see `input_formats` of the compiled program.
+      out_shardings: the shardings of the results, in the same form; None lets the compiler choose. Results are
+        row-major but for those of a `Format`.
 
     Returns:
       A function of the same arguments and results, with the methods `trace`, `lower` and `eval_shape`.
@@ -609,7 +621,8 @@ def jit(
         return lambda fun: jit(fun, **options)  # type: ignore[arg-type]  # the options are those of this very function
     check_function(fun, "jit")
     check_options("jit", compiler_options)
-    in_shardings, out_shardings = map(without_layouts, (in_shardings, out_shardings))
+    in_shardings, in_layouts = split_formats(in_shardings, "in_shardings")
+    out_shardings, out_layouts = split_formats(out_shardings, "out_shardings")
     check_placement(device, backend, in_shardings=in_shardings, out_shardings=out_shardings)
     out_memory = out_shardings if names_memory(out_shardings) else None
     named = single_device(in_shardings, out_shardings)
@@ -627,6 +640,6 @@ def jit(
     own_options, xla_options = split_options(compiler_options)
     options_of_jit = JitOptions(
         numbers, frozenset(names), donate_numbers, frozenset(donate_names), device, backend, own_options, xla_options,
-        in_shardings, out_shardings, out_memory, inline,
+        in_shardings, out_shardings, in_layouts, out_layouts, out_memory, inline,
     )  # fmt: skip
     return JitFunction(fun, options_of_jit)

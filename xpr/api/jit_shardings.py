@@ -151,7 +151,7 @@ def moving_results(flat: FlatFunction, shardings: Any) -> Callable[..., list[Any
 # -- Of the program of one call
 
 
-def layout_of(
+def program_shardings(
     fun: Callable[..., Any], options: JitOptions, traced: Traced, device: Any, leaves: Sequence[Any]
 ) -> ProgramShardings | None:
     """The shardings of a call on several devices; None if it runs on one.

@@ -13,9 +13,11 @@ from xpr import tree
 from xpr.api.transfer import devices_or_shardings
 from xpr.backend import devices as platforms
 from xpr.backend.array import Array
+from xpr.backend.layout import Layout
 from xpr.backend.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding, typed
 from xpr.backend.shards import assemble, check_has_local_devices
-from xpr.control.devices.sharding_constraint import without_layouts
+from xpr.compile.relayout import relaid
+from xpr.control.devices.sharding_constraint import layouts_of, without_layouts
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer
 from xpr.errors import ArgumentError, UnexpectedTracerError
@@ -83,7 +85,7 @@ def make_array_from_callback(
 
     Args:
       shape: the shape of the whole array.
-      sharding: the sharding of the array.
+      sharding: the sharding of the array, or a `Format`.
       data_callback: a function from the index of a part, a tuple of slices, to the part; called once for each different
         part.
       dtype: of the array; None for that of the first part.
@@ -92,6 +94,7 @@ def make_array_from_callback(
       An array.
 
     Raises:
+      TypeError: `sharding` is none, or leaves the layout to a compiler.
       UnexpectedTracerError: a part is traced.
       ValueError: the sharding doesn't fit the shape, a part has another shape than its index, or no device is this
         process's.
@@ -102,7 +105,17 @@ def make_array_from_callback(
     >>> xpr.make_array_from_callback((3,), rows, lambda index: np.arange(3.0)[index])
     Array([0., 1., 2.], dtype=float32)
     """
-    whole, sharding = tuple(shape), without_layouts(sharding)
+    whole, layout, sharding = tuple(shape), layouts_of(sharding), without_layouts(sharding)
+    if not isinstance(sharding, Sharding):
+        raise TypeError(
+            "make_array_from_callback: sharding should be an instance of `jax.sharding`, such as a NamedSharding, or a "
+            f"Format with one: {describe(sharding)} was given."
+        )
+    if layout is Layout.AUTO:
+        raise TypeError(
+            "make_array_from_callback: `Layout.AUTO` cannot be used in place of a device-local layout, for there is no "
+            "program whose compiler could choose one. Give a Layout, or leave it out."
+        )
     if isinstance(sharding, NamedSharding):
         sharding.check(whole, "make_array_from_callback", "an array")
         check_has_local_devices(sharding)
@@ -112,7 +125,8 @@ def make_array_from_callback(
     for index in indices:
         if str(index) not in values:
             values[str(index)] = _part(data_callback(index), index, shard_shape, dtype)
-    return _of_parts(whole, [values[str(index)] for index in indices], sharding)
+    made = _of_parts(whole, [values[str(index)] for index in indices], sharding)
+    return relaid(made, layout, "make_array_from_callback", "the array")
 
 
 def _of_parts(shape: tuple[int, ...], arrays: Sequence[Array], sharding: NamedSharding | SingleDeviceSharding) -> Array:

@@ -24,6 +24,7 @@ class JitOptions:
       device, backend: where to run; None for what `jit` was not told.
       own_options, xla_options: compiler options of xpr's own, and XLA's or None.
       in_shardings, out_shardings: pytree prefixes of arguments and results.
+      in_layouts, out_layouts: pytree prefixes of their layouts; None where no `Format` has one.
       out_memory: `out_shardings` where one of them names another memory than the device's; else None.
       inline: whether calls in programs are replaced by the function's equations.
     """
@@ -38,8 +39,15 @@ class JitOptions:
     xla_options: dict[str, Any] | None
     in_shardings: Any
     out_shardings: Any
+    in_layouts: Any
+    out_layouts: Any
     out_memory: Any
     inline: bool
+
+    @property
+    def has_layouts(self) -> bool:
+        """Whether a layout in memory is asked for."""
+        return self.in_layouts is not None or self.out_layouts is not None
 
     @property
     def static(self) -> tuple[tuple[int, ...], tuple[str, ...]] | None:
@@ -50,7 +58,8 @@ class JitOptions:
 
     def key(self) -> tuple[Any, ...]:
         """The options as a part of cache keys."""
-        trees = self.own_options, self.xla_options, self.in_shardings, self.out_shardings, self.out_memory
+        layouts = self.in_layouts, self.out_layouts
+        trees = self.own_options, self.xla_options, self.in_shardings, self.out_shardings, layouts, self.out_memory
         leaves, structure = tree.flatten(trees, is_leaf=lambda x: x is None)
         return (
             self.static_argnums, self.static_argnames, self.donate_argnums, self.donate_argnames, self.device,
@@ -59,7 +68,7 @@ class JitOptions:
 
     __fingerprint__ = (
         "static_argnums", "static_argnames", "donate_argnums", "donate_argnames", "device", "backend", "own_options",
-        "xla_options", "in_shardings", "out_shardings", "out_memory", "inline",
+        "xla_options", "in_shardings", "out_shardings", "in_layouts", "out_layouts", "out_memory", "inline",
     )  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from xpr.api.ref_state import RefState
 from xpr.api.stage import Stage
 from xpr.artifacts.interface import Interface
 from xpr.backend import compiler, devices, portable
+from xpr.backend.layout import Format, Layout, RequestedLayouts
 from xpr.backend.sharding import Mesh, NamedSharding, SingleDeviceSharding
 from xpr.backend.stablehlo_module import Module
 from xpr.compile.lower import MainAttributes, lower_jaxpr
@@ -80,7 +82,9 @@ class Traced(Stage):
     { lambda ; a:f32[]. let b:f32[] = add a 1.0 in (b,) }
     """
 
-    __slots__ = ("jaxpr", "program", "refs", "in_shardings", "_options", "_in_steps", "_device", "_layout")
+    __slots__ = (
+        "jaxpr", "program", "refs", "in_shardings", "_options", "_in_steps", "_device", "_shardings", "_layouts"
+    )  # fmt: skip
 
     def __init__(
         self, jaxpr: ClosedJaxpr, in_tree: Any, out_tree: Any, name: str, donated: Sequence[int], options: Any,
@@ -96,15 +100,19 @@ class Traced(Stage):
         self.in_shardings = in_shardings  # of the arguments it was traced for; None if irrelevant
         self._options, self._in_steps = options, in_steps
         self._device: Any = None
-        self._layout: ProgramShardings | None = None
+        self._shardings: ProgramShardings | None = None
+        self._layouts: RequestedLayouts | None = None
 
-    def placed(self, names: Sequence[str], device: Any, layout: ProgramShardings | None) -> Traced:
+    def placed(
+        self, names: Sequence[str], device: Any, shardings: ProgramShardings | None,
+        layouts: RequestedLayouts | None = None,
+    ) -> Traced:  # fmt: skip
         """A copy with the names of arguments, to be lowered for a device, or for several with shardings."""
         made = object.__new__(Traced)
         made.jaxpr, made.program, made.refs = self.jaxpr, self.program, self.refs
         made.in_shardings, made._options = self.in_shardings, self._options
         made.interface, made._in_steps = self.interface._replace(names=names), self._in_steps
-        made._device, made._layout = device, layout
+        made._device, made._shardings, made._layouts = device, shardings, layouts
         return made
 
     @property
@@ -118,10 +126,17 @@ class Traced(Stage):
         return tree.unflatten(self.out_tree, self.interface.out_avals)
 
     def out_shardings(self) -> Sequence[Any]:
-        layout = self.devices_layout()
-        if layout is None and self._device is not None:
-            return [SingleDeviceSharding(self._device)] * len(self.interface.out_avals)
-        return super().out_shardings() if layout is None else layout.outputs
+        program = self.program_shardings()
+        if program is not None:
+            shardings: Sequence[Any] = program.outputs
+        elif self._device is not None:
+            shardings = [SingleDeviceSharding(self._device)] * len(self.interface.out_avals)
+        else:
+            shardings = super().out_shardings()
+        if self._layouts is None:
+            return shardings
+        each = zip(shardings, self._layouts.outputs)
+        return [Format(layout, s) if isinstance(layout, Layout) and s is not None else s for s, layout in each]
 
     @boundary
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -156,17 +171,31 @@ class Traced(Stage):
             from xpr.compile.platforms import lower_for_platforms  # with what solves equations of dimensions, 2 ms
 
             module = lower_for_platforms(self.program.jaxpr, platforms, attributes._replace(names=names), mesh)
-            return Lowered(self, module, None, self._layout, platforms)
+            return Lowered(self, module, None, self._shardings, platforms)
         device = self._device or devices.default_device()
-        if self._layout is None and self._in_steps and mesh_of(self.program.jaxpr) is None:
+        in_steps = self._in_steps and self._layouts is None
+        if self._shardings is None and in_steps and mesh_of(self.program.jaxpr) is None:
             segmented = lower_segmented(self.program.jaxpr, self._donated(), device)
             if segmented is not None:
                 return Lowered(self, segmented, device, None, (device.platform,))
-        layout = self.devices_layout()
-        if layout is not None and isinstance(layout.mesh, Mesh):
-            device = layout.mesh.flat[0]
+        shardings = self.program_shardings()
+        if shardings is not None and isinstance(shardings.mesh, Mesh):
+            device = shardings.mesh.flat[0]
         module = self._module(device.platform)
-        return Lowered(self, module, device, layout, (device.platform,))
+        if self._layouts is not None and module.callbacks:
+            self._refuse_layouts()
+            return self.placed(self.interface.names, self._device, self._shardings).lower()
+        return Lowered(self, module, device, shardings, (device.platform,))
+
+    def _refuse_layouts(self) -> None:
+        """Raises NotImplementedError where one is asked for; the compiler is free to choose row-major ones."""
+        layouts = [each for each in chain(*self._layouts or ()) if isinstance(each, Layout)]
+        if layouts:
+            raise NotImplementedError(
+                f"{self.interface.name} calls Python functions, so that all of its arguments and results are "
+                f"row-major, and the layout {layouts[0]} is asked for. Leave it out, and give arrays that layout by "
+                "xpr.device_put before or after the call."
+            )
 
     def _donated(self) -> list[int]:
         """The positions of donated arguments of `main`, which takes constants first."""
@@ -174,13 +203,13 @@ class Traced(Stage):
 
     def donated(self) -> list[int]:
         """The positions of donated arguments, the values of refs among them where the program is on one device."""
-        refs = () if self.refs is None or self.devices_layout() is not None else self.refs.donated
+        refs = () if self.refs is None or self.program_shardings() is not None else self.refs.donated
         return [*self.interface.donated, *refs]
 
-    def devices_layout(self) -> ProgramShardings | None:
+    def program_shardings(self) -> ProgramShardings | None:
         """The shardings of a program on several devices; None for one device."""
-        if self._layout is not None:
-            return self._layout
+        if self._shardings is not None:
+            return self._shardings
         jaxpr = self.program.jaxpr
         mesh = mesh_of(jaxpr)
         inputs = [None] * (len(jaxpr.constvars) + len(jaxpr.invars))
@@ -188,10 +217,14 @@ class Traced(Stage):
 
     def _attributes(self) -> tuple[MainAttributes, Mesh | None]:
         """The attributes of the arguments and results of `main`, and the mesh of a program on several devices."""
-        layout = self.devices_layout()
-        if layout is None:
-            return MainAttributes(self._donated()), None
-        return MainAttributes(self._donated(), layout.inputs, layout.outputs), layout.mesh
+        shardings, layouts = self.program_shardings(), self._layouts
+        attributes = MainAttributes(self._donated())
+        if layouts is not None:
+            inputs = (*[None] * len(self.program.consts), *layouts.inputs)
+            attributes = attributes._replace(in_layouts=inputs, out_layouts=layouts.outputs)
+        if shardings is None:
+            return attributes, None
+        return attributes._replace(in_shardings=shardings.inputs, out_shardings=shardings.outputs), shardings.mesh
 
     def _module(self, platform: str, located: bool = False) -> Module:
         return lower_jaxpr(self.program.jaxpr, platform, *self._attributes(), located=located)
@@ -200,14 +233,14 @@ class Traced(Stage):
 class Lowered(Stage):
     """A traced function as StableHLO."""
 
-    __slots__ = ("traced", "_program", "_device", "_layout", "_platforms")
+    __slots__ = ("traced", "_program", "_device", "_shardings", "_platforms")
 
     def __init__(
-        self, traced: Traced, program: Module | SegmentedProgram, device: Any, layout: ProgramShardings | None,
+        self, traced: Traced, program: Module | SegmentedProgram, device: Any, shardings: ProgramShardings | None,
         platforms: Sequence[str],
     ):  # fmt: skip
         self.traced, self.interface, self._platforms = traced, traced.interface, tuple(platforms)
-        self._program, self._device, self._layout = program, device, layout
+        self._program, self._device, self._shardings = program, device, shardings
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The text of the program; of one that runs in steps, that of the whole.
@@ -277,14 +310,15 @@ class Lowered(Stage):
         options = {**(self.traced._options or {}), **(compiler_options or {})}
         for name in OWN_OPTIONS & options.keys():
             raise ValueError(f"compile: the program is lowered already; give the compiler option {name!r} to jit.")
-        if device_assignment is not None and self._layout is not None and not isinstance(self._layout.mesh, Mesh):
-            layout = self._over(device_assignment, self._layout)
-            return self.traced.placed(self.interface.names, None, layout).lower().compile(compiler_options)
-        if self._layout is not None and not isinstance(self._layout.mesh, Mesh):
+        if device_assignment is not None and self._shardings is not None and not isinstance(self._shardings.mesh, Mesh):
+            shardings = self._over(device_assignment, self._shardings)
+            placed = self.traced.placed(self.interface.names, None, shardings, self.traced._layouts)
+            return placed.lower().compile(compiler_options)
+        if self._shardings is not None and not isinstance(self._shardings.mesh, Mesh):
             raise DeviceNotFound(
                 f"compile: device_assignment cannot be `None` during compilation, as {self.interface.name} was "
-                f"lowered for {self._layout.mesh!r}, which has no devices. Pass {self._layout.mesh.size} of them, in "
-                "their order along its axes; or lower or call it for a Mesh, as inside of xpr.set_mesh(mesh)."
+                f"lowered for {self._shardings.mesh!r}, which has no devices. Pass {self._shardings.mesh.size} of "
+                "them, in their order along its axes; or lower or call it for a Mesh, as inside of xpr.set_mesh(mesh)."
             )
         device = self._compiled_on(device_assignment)
         name, consts, refs = self.interface.name, self.traced.program.consts, self.traced.refs
@@ -293,36 +327,39 @@ class Lowered(Stage):
                 return self.traced.placed(self.interface.names, device, None).lower().compile(compiler_options)
             segments = self._program.compile(name, options or None, may_be_tiered)
             return Compiled(self.interface, segments, consts, refs, self.traced.donated())
-        if self._layout is not None:
+        if self._shardings is not None:
             program = compile_module(
                 self._program,
                 self.traced.program.jaxpr,
-                self._layout.inputs,
-                self._layout.outputs,
+                self._shardings.inputs,
+                self._shardings.outputs,
                 name,
                 options or None,
             )
-            return CompiledForSeveral(self.interface, program, consts, self._layout.mesh, refs)
+            compiled: Compiled = CompiledForSeveral(self.interface, program, consts, self._shardings.mesh, refs)
+            return compiled.with_layouts(self.traced._layouts)
         executable = compiler.compile(
             self._text(), self.traced.program.out_avals, device, name=name, options=options or None,
             codegen=self._program.codegen, callbacks=self._program.callbacks,
             calls_expected=self._program.calls_expected,
-            is_tiered=may_be_tiered and is_tiered(self.traced.program.jaxpr),
+            is_tiered=may_be_tiered and self.traced._layouts is None and is_tiered(self.traced.program.jaxpr),
         )  # fmt: skip
-        return Compiled(self.interface, executable, consts, refs, self.traced.donated())
+        return Compiled(self.interface, executable, consts, refs, self.traced.donated()).with_layouts(
+            self.traced._layouts
+        )
 
-    def _over(self, assignment: Sequence[Any], layout: ProgramShardings) -> ProgramShardings:
-        """The layout, which is over a mesh without devices, over some.
+    def _over(self, assignment: Sequence[Any], shardings: ProgramShardings) -> ProgramShardings:
+        """The shardings, which are over a mesh without devices, over some.
 
         Raises:
           ValueError: they are not as many.
         """
-        if len(assignment) != layout.mesh.size:
+        if len(assignment) != shardings.mesh.size:
             raise ValueError(
-                f"compile: The size of abstract mesh {layout.mesh.size}, of {layout.mesh.text}, for which "
+                f"compile: The size of abstract mesh {shardings.mesh.size}, of {shardings.mesh.text}, for which "
                 f"{self.interface.name} was lowered, must match the length of device assignment: {len(assignment)}."
             )
-        return layout.on(assignment)
+        return shardings.on(assignment)
 
     def _compiled_on(self, assignment: Sequence[Any] | None) -> Any:
         """The device to compile for.
@@ -339,11 +376,11 @@ class Lowered(Stage):
             )
         if assignment is None:
             device = self._device or devices.default_device()
-        elif len(assignment) == 1 and self._layout is None:
+        elif len(assignment) == 1 and self._shardings is None:
             device = assignment[0]
         else:
             raise ValueError(
-                f"compile: {name} was lowered for {self._layout.mesh.size if self._layout else 1} devices, and "
+                f"compile: {name} was lowered for {self._shardings.mesh.size if self._shardings else 1} devices, and "
                 f"device_assignment has {len(assignment)}. Only a program on one device can be compiled for another."
             )
         if self._platforms != (device.platform,):

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes, tree
-from xpr.backend.layout import Format
+from xpr.backend.layout import AUTO, Format
 from xpr.backend.sharding import NamedSharding, PartitionSpec
 from xpr.compile.argument_shardings import ArgumentShardings
+from xpr.compile.known_calls import KnownCaller
 from xpr.config import settings
 from xpr.core.avals import ManualAxisType, ShapedArray, aval_of
 from xpr.core.interpreter import NamedAxis, axes_in_scope
@@ -39,6 +40,7 @@ class ShapeDtypeStruct:
       manual_axis_type: in a `shard_map`, the axes over which the value varies, is unreduced or reduced; None for none.
     Raises:
       ValueError: `shape` or `dtype` is None, or the sharding is of arrays with more axes.
+      TypeError: the layout of a `Format` is AUTO.
 
     >>> import xpr
     >>> xpr.ShapeDtypeStruct((2, 3), "float32")
@@ -62,6 +64,12 @@ class ShapeDtypeStruct:
         if dtype is None or shape is None:
             raise ValueError("ShapeDtypeStruct: shape and dtype must be specified, and one is None.")
         self._sharding = sharding
+        if isinstance(sharding, Format) and sharding.layout is AUTO:
+            raise TypeError(
+                "ShapeDtypeStruct: `Layout.AUTO` cannot be used in place of a device-local layout in a "
+                "`ShapeDtypeStruct`, which is the type of an array that is there. Leave the layout out, and give "
+                "Format(Layout.AUTO) as in_shardings of jit."
+            )
         spec = getattr(self._unplaced, "spec", self._unplaced)
         if isinstance(spec, PartitionSpec) and len(spec) > len(shape):
             raise ValueError(
@@ -254,6 +262,8 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     >>> xpr.eval_shape(jnp.dot, xpr.ShapeDtypeStruct((2, 3), "float32"), xpr.ShapeDtypeStruct((3,), "float32"))
     ShapeDtypeStruct(shape=(2,), dtype=float32)
     """
+    if isinstance(fun, KnownCaller) and hasattr(fun, "eval_shape"):  # a jitted function knows more of its results
+        return fun.eval_shape(*args, **kwargs)
 
     def with_arrays(*args: Any, **kwargs: Any) -> Any:
         return tree.map(lambda x: zeros_or_keys(x.aval) if type(x) is ShapeDtypeStruct else x, fun(*args, **kwargs))

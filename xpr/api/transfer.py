@@ -19,7 +19,9 @@ from xpr.backend.shards import check_has_local_devices
 from xpr.compile import transfer_guard
 from xpr.compile.argument_shardings import known_device
 from xpr.compile.placement import to_device
+from xpr.compile.relayout import relaid
 from xpr.control.devices.device_values import DeviceTrace, staged_by
+from xpr.control.devices.sharding_constraint import layouts_of
 from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import Tracer
 from xpr.core.memory import MemorySpace, space_of_kind
@@ -37,9 +39,10 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     Args:
       x: a pytree of arrays, NumPy arrays and numbers. A program that is compiled runs on the devices of its arguments,
         and tracers of one are left there.
-      device: a device, a sharding or a memory space (`xpr.memory.Space.Host`), or a pytree prefix of `x` of those and
-        None; None for the default device, to which they are then not committed. A `NamedSharding` is a sharding
-        constraint on tracers. For devices of several processes, each process passes the same values.
+      device: a device, a sharding, a `Format` or a memory space (`xpr.memory.Space.Host`), or a pytree prefix of `x` of
+        those and None; None for the default device, to which they are then not committed. A `NamedSharding` is a
+        sharding constraint on tracers, of which the compiler chooses the layouts. For devices of several processes,
+        each process passes the same values.
       src: has no effect.
       donate: whether the arrays that were passed may be deleted, a bool or a pytree prefix of `x` of those. They are
         where the result is another array.
@@ -51,9 +54,9 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
 
     Raises:
       TypeError: a leaf is neither an array nor a number, or `device` is not a device.
-      ValueError: `donate` and `may_alias` are both True; an axis can't be split into equal shards; the device is
-        another process's; processes pass different values; or a device is named inside of a `shard_map` that runs at
-        once. The message names the array.
+      ValueError: `donate` and `may_alias` are both True; an axis can't be split into equal shards; the layout of a
+        `Format` is AUTO, or none of such an array; the device is another process's; processes pass different values; or
+        a device is named inside of a `shard_map` that runs at once. The message names the array.
 
     >>> import numpy as np, xpr
     >>> xpr.device_put({"w": np.ones(2, np.float32)}, xpr.devices()[0])
@@ -61,6 +64,7 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
     """
     leaves, structure = tree.flatten(x)
     targets = devices_or_shardings(device, structure, "device_put", "device")
+    layouts = layouts_of(device)
     donated = tree.flatten_prefix(donate, structure, "donate", lambda x: x is None, "device_put")
     aliases = tree.flatten_prefix(may_alias, structure, "may_alias", lambda x: x is None, "device_put")
     if any(d and a for d, a in zip(donated, aliases)):
@@ -70,6 +74,8 @@ def device_put(x: Any, device: Any = None, *, src: Any = None, donate: Any = Fal
         )
     with transfer_guard.explicit("host-to-device", leaves, targets):
         results = _put_all(x, leaves, targets)
+    if layouts is not None:
+        results = _with_layouts(x, results, tree.flatten_prefix(layouts, structure, "device", verb="device_put"))
     for i, (leaf, result) in enumerate(zip(leaves, results)):
         if result is leaf and aliases[i] is False and not isinstance(leaf, Tracer):
             results[i] = copied(leaf)
@@ -88,6 +94,15 @@ def _put_all(x: Any, leaves: Sequence[Any], targets: Sequence[Device | Sharding 
     if group is not None:
         _check_same(group, x, targets)
     return [_put(leaf, d) for leaf, d in zip(leaves, targets)]
+
+
+def _with_layouts(x: Any, leaves: Sequence[Any], layouts: Sequence[Any]) -> list[Any]:
+    """The leaves of `x` on their devices, with their layouts there; the compiler chooses those of tracers."""
+    paths = [path for path, _ in tree.leaves_with_path(x)]
+    return [
+        relaid(leaf, layout, "device_put", f"x{tree.keystr(path)}") if type(leaf) is Array else leaf
+        for path, leaf, layout in zip(paths, leaves, layouts)
+    ]
 
 
 def devices_or_shardings(
@@ -260,6 +275,6 @@ def block_until_ready(x: Any) -> Any:
     if buffers:
         block(buffers)
     for leaf in leaves:
-        if type(leaf) is not Array and hasattr(leaf, "block_until_ready"):
+        if (type(leaf) is not Array or leaf._buffer is None) and hasattr(leaf, "block_until_ready"):
             leaf.block_until_ready()
     return x

@@ -12,17 +12,17 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpr import dtypes
 from xpr.backend import buffers, devices, native
 from xpr.backend.buffers import address_of
-from xpr.backend.layout import Format, row_major
+from xpr.backend.layout import Format, Layout, row_major
 from xpr.backend.mesh import Mesh
 from xpr.backend.sharding import NamedSharding, Shard, Sharding, SingleDeviceSharding, replica_ids
-from xpr.backend.shards import get_shards, put_shards, shards_of
+from xpr.backend.shards import get_shards, put_in_row_major_order, put_shards, shards_of
 from xpr.core.avals import (
     ShapedArray,
     aval_of,
@@ -78,14 +78,15 @@ class Array(metaclass=_OfArrays):
         """The value in NumPy, waiting for it if need be; shared, so read-only. That of random keys is their words."""
         value = self._host
         if value is None:
-            if self._buffer is None:
+            buffer = self.present_buffer()
+            if buffer is None:
                 raise self._deleted_error()
             for check in before_fetch:
                 check(self)
             if isinstance(self._device, NamedSharding):
-                value = self._host = get_shards(self._buffer, self.aval, self._device)
+                value = self._host = get_shards(buffer, self.aval, self._device)
             else:
-                value = self._host = buffers.get(self._buffer, self.aval)
+                value = self._host = buffers.get(buffer, self.aval)
         return value
 
     def sample_on_host(self) -> bytes | None:
@@ -104,9 +105,12 @@ class Array(metaclass=_OfArrays):
 
     @property
     def buffer(self) -> Any:
-        """The value on its device."""
+        """The value on its device, row-major."""
         value = self._buffer
         if value is None:
+            if laid_out and id(self) in laid_out:
+                value = self._buffer = put_in_row_major_order(laid_out[id(self)].buffer, self.aval, self.device)
+                return value
             target, host = self._device or devices.default_device(), np.asarray(self.host)
             if isinstance(target, NamedSharding):
                 value = put_shards(host, self.aval, target)
@@ -114,6 +118,15 @@ class Array(metaclass=_OfArrays):
                 value = buffers.put(host, self.aval, target, copy=host.flags.writeable)
             self._buffer = value
         return value
+
+    def present_buffer(self) -> Any:
+        """The buffer that the array holds, with its layout; None where its value is on the host alone, or gone."""
+        return laid_out[id(self)].buffer if laid_out and id(self) in laid_out else self._buffer
+
+    def _any_buffer(self) -> Any:
+        """The value on its device, with its layout."""
+        present = self.present_buffer()
+        return self.buffer if present is None else present
 
     def unsafe_buffer_pointer(self) -> int:
         """The address of the elements on the device, valid as long as the array is.
@@ -123,23 +136,24 @@ class Array(metaclass=_OfArrays):
         >>> x.unsafe_buffer_pointer() == x.unsafe_buffer_pointer()
         True
         """
-        return address_of(self.buffer)
+        return address_of(self._any_buffer())
 
     def named_by(self, sharding: NamedSharding) -> None:
         """Gives the array another sharding, which puts the same shards on the same devices."""
         self._device = sharding
 
     def forget(self) -> None:
-        """Drops both copies: the buffer now belongs to the program it was donated to."""
+        """Drops all copies: the buffer now belongs to the program it was donated to."""
         self._host = self._buffer = None
+        laid_out.pop(id(self), None)
 
     # The interface for jaxlib and other libraries.
 
     @property
     def device(self) -> Any:
         """The device the array is on; its sharding if it was put by one."""
-        if self._device is None and self._buffer is not None:
-            return buffers.device_of(self._buffer)
+        if self._device is None and (buffer := self.present_buffer()) is not None:
+            return buffers.device_of(buffer)
         return self._device or devices.default_device()
 
     def devices(self) -> set[Any]:
@@ -157,8 +171,13 @@ class Array(metaclass=_OfArrays):
 
     @property
     def format(self) -> Format:
-        """The layout in memory, which is row-major, and the sharding."""
-        return Format(row_major(self.aval.ndim), self.sharding)
+        """The layout in memory and the sharding.
+
+        >>> import xpr.numpy as jnp
+        >>> jnp.zeros((2, 3)).format.layout.major_to_minor
+        (0, 1)
+        """
+        return Format(layout_of(self) or row_major(self.aval.ndim), self.sharding)
 
     @property
     def is_fully_replicated(self) -> bool:
@@ -184,7 +203,8 @@ class Array(metaclass=_OfArrays):
         aval = self.aval.plain.update(shape=self._device.shard_shape(self.aval.shape))
         aval = aval.in_memory(self.aval.memory_space)
         local, copies, every = self._device.local, list(replica_ids(indices)), self._device.devices
-        parts = [Array(aval, None, part, every[i]) for part, i in zip(shards_of(self.buffer), local)]
+        layout, buffers_of_parts = layout_of(self), shards_of(self._any_buffer())
+        parts = [with_layout(aval, part, every[i], layout) for part, i in zip(buffers_of_parts, local)]
         return [Shard(every[i], indices[i], copies[i], part) for part, i in zip(parts, local)]
 
     @property
@@ -223,22 +243,28 @@ class Array(metaclass=_OfArrays):
         >>> jnp.ones(2).block_until_ready()
         Array([1., 1.], dtype=float32)
         """
-        if self._buffer is not None:
-            buffers.block([self._buffer])
+        if (buffer := self.present_buffer()) is not None:
+            buffers.block([buffer])
         return self
 
     def is_ready(self) -> bool:
         """Whether the value has been computed."""
-        return self._buffer is None or self._buffer.is_ready()
+        buffer = self.present_buffer()
+        return buffer is None or buffer.is_ready()
 
     def is_deleted(self) -> bool:
         """Whether the array was deleted or donated."""
-        return self._host is None and (self._buffer is None or self._buffer.is_deleted())
+        if self._host is not None:
+            return False
+        buffer = self.present_buffer()
+        return buffer is None or buffer.is_deleted()
 
     def delete(self) -> None:
         """Frees the memory of the array, which can't be used afterwards."""
         if self._buffer is not None:
             buffers.delete(self._buffer)
+        if id(self) in laid_out:
+            buffers.delete(laid_out[id(self)].buffer)
         self.forget()
 
     def on_device_size_in_bytes(self) -> int:
@@ -365,10 +391,37 @@ unpinned: dict[int, weakref.ref[Array]] = {}
 
 def in_unpinned_memory(x: Array) -> Array:
     """A copy of an array whose sharding says that it is in unpinned memory of the host."""
-    x = Array(x.aval, x._host, x._buffer, x._device)
+    x = Array(x.aval, x._host, x.buffer if x._host is None else x._buffer, x._device)
     key = id(x)
     unpinned[key] = weakref.ref(x, lambda _: unpinned.pop(key, None))
     return x
+
+
+class _LaidOut(NamedTuple):
+    """The buffer of an array that is not row-major, and its layout."""
+
+    array: weakref.ref[Array]
+    buffer: Any
+    layout: Layout
+
+
+laid_out: dict[int, _LaidOut] = {}  # by the `id` of the array
+
+
+def with_layout(aval: ShapedArray, buffer: Any, device: Any, layout: Layout | None) -> Array:
+    """The array of a buffer, which has a layout; None for a row-major one."""
+    if layout is None:
+        return Array(aval, None, buffer, device)
+    x = object.__new__(Array)  # which gets neither copy before it is asked for one
+    x.aval, x._host, x._buffer, x._device = aval, None, None, device
+    key = id(x)
+    laid_out[key] = _LaidOut(weakref.ref(x, lambda _: laid_out.pop(key, None)), buffer, layout)
+    return x
+
+
+def layout_of(x: Any) -> Layout | None:
+    """The layout of an array that is not row-major; None of all else."""
+    return laid_out[id(x)].layout if laid_out and id(x) in laid_out else None
 
 
 def _read_only(value: np.ndarray) -> np.ndarray:
@@ -414,9 +467,11 @@ def forget_donated(args: Sequence[Any], donated: Iterable[int]) -> None:
             args[i].forget()
 
 
-def result(aval: ShapedArray, buffer: Any, device: Any) -> Any:
+def result(aval: ShapedArray, buffer: Any, device: Any, layout: Layout | None = None) -> Any:
     """The array of a program's result; in NumPy for float0, of which a program holds something else."""
-    return np.zeros(aval.shape, dtypes.float0) if aval.dtype == dtypes.float0 else Array(aval, None, buffer, device)
+    if aval.dtype == dtypes.float0:
+        return np.zeros(aval.shape, dtypes.float0)
+    return with_layout(aval, buffer, device, layout)
 
 
 def placement_like(x: Any, same_shape: bool) -> Any:

@@ -18,7 +18,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend import processes, runtime
-from xpr.backend.buffers import Buffer, Device, get, raise_if_deleted, result_handler
+from xpr.backend.buffers import Buffer, Device, get, put, raise_if_deleted, result_handler
 from xpr.backend.hlo_shardings import raw_sharding
 from xpr.backend.runtime import without_jax
 from xpr.backend.sharding import NamedSharding, typed
@@ -57,6 +57,14 @@ def assemble(parts: Sequence[np.ndarray], aval: ShapedArray, sharding: NamedShar
         force_copy=False,
         host_buffer_semantics=runtime._jax.HostBufferSemantics.ZERO_COPY, enable_x64=True,
     )  # fmt: skip
+
+
+def put_in_row_major_order(buffer: Buffer, aval: ShapedArray, target: Device | NamedSharding) -> Buffer:
+    """A row-major copy of a buffer that has another layout, where that is: on a device, or with a sharding."""
+    if not isinstance(target, NamedSharding):
+        return put(np.asarray(get(buffer, aval), order="C"), aval, target)
+    shard = ShapedArray(target.shard_shape(aval.physical.shape), aval.physical.dtype)
+    return assemble([get(part, shard) for part in shards_of(buffer)], aval, target)
 
 
 def check_has_local_devices(sharding: NamedSharding) -> None:

@@ -49,10 +49,11 @@ static int add_plain(Operands *operands, Py_ssize_t i, PyObject *x) {
     return failed ? -1 : 1;
 }
 
-/* Adds an array; 0 if it was not initialized, -1 on errors. */
+/* Adds an array; 0 if it was not initialized, was deleted, or has another layout in memory; -1 on errors. */
 static int add_array(Operands *operands, Py_ssize_t i, PyObject *x) {
     PyObject *aval = SLOT(x, aval_at), *device = SLOT(x, device_at), *buffer = SLOT(x, buffer_at);
     if (!aval || !device || !buffer) return 0;
+    if (buffer == Py_None && SLOT(x, host_at) == Py_None) return 0;
     add_to_key(operands, Py_NewRef(aval));
     if (device != Py_None) add_to_key(operands, Py_NewRef(device));
     buffer = buffer == Py_None ? PyObject_GetAttr(x, s_buffer) : Py_NewRef(buffer);

@@ -254,6 +254,8 @@ def _call_in(
             if x._device is not None:
                 key.append(x._device)
             buffer = x._buffer
+            if buffer is None and x._host is None:  # deleted, or with another layout in memory
+                return NotImplemented
             buffers.append(x.buffer if buffer is None else buffer)
             continue
         aval = plain_type(x)

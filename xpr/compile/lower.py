@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr.backend.each_process import on_each_process
+from xpr.backend.layout import AutoLayout, Layout
 from xpr.backend.mesh import PROCESSES, MeshOfProcesses
 from xpr.backend.mlir_text import quoted
 from xpr.backend.sharding import Mesh, NamedSharding, typed
@@ -39,6 +40,7 @@ class MainAttributes(NamedTuple):
       in_shardings, out_shardings: of arguments and results, None where the compiler is to choose; on a
         `MeshOfProcesses` those over the devices of this process.
       names, result_names: of arguments and results, or none at all.
+      in_layouts, out_layouts: of arguments and results, None for row-major ones.
     """
 
     donated: Sequence[int] = ()
@@ -46,6 +48,8 @@ class MainAttributes(NamedTuple):
     out_shardings: Sequence[NamedSharding | None] = ()
     names: Sequence[str] = ()
     result_names: Sequence[str] = ()
+    in_layouts: Sequence[Layout | AutoLayout | None] = ()
+    out_layouts: Sequence[Layout | AutoLayout | None] = ()
 
     def texts(
         self, module: Module, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
@@ -53,13 +57,13 @@ class MainAttributes(NamedTuple):
         """The attributes of each argument and of each result: donation, results' names, shardings, kinds of memory."""
         donors = set(self.donated)
         inputs = [["jax.buffer_donor = true"] if i in donors else [] for i in range(len(in_avals))]
-        for texts, sharding, aval in zip_longest(inputs, self.in_shardings, in_avals):
-            texts += [*_sharding_texts(module, sharding, aval), *_memory_texts(module, aval)]
+        for texts, sharding, layout, aval in zip_longest(inputs, self.in_shardings, self.in_layouts, in_avals):
+            texts += _argument_texts(module, sharding, layout, aval)
         outputs: list[list[str]] = [[] for _ in out_avals]
         for texts, name in zip(outputs, self.result_names):
             texts.append(f"jax.result_info = {quoted(name)}")
-        for texts, sharding, aval in zip_longest(outputs, self.out_shardings, out_avals):
-            texts += [*_sharding_texts(module, sharding, aval), *_memory_texts(module, aval)]
+        for texts, sharding, layout, aval in zip_longest(outputs, self.out_shardings, self.out_layouts, out_avals):
+            texts += _argument_texts(module, sharding, layout, aval)
 
         def joined(every: list[list[str]]) -> list[str]:
             return [f" {{{', '.join(texts)}}}" if texts else "" for texts in every]
@@ -133,6 +137,22 @@ def _lower_main(builder: Builder, jaxpr: Jaxpr, arguments: list[Value]) -> list[
         mesh, [PROCESSES], arguments, [()] * len(arguments), jaxpr.out_avals, [()] * len(jaxpr.outvars),
         lambda inner, own: lower_eqns(inner, jaxpr, own), ordered="ordered" in effects(jaxpr),
     )  # fmt: skip
+
+
+def _argument_texts(
+    module: Module, sharding: NamedSharding | None, layout: Layout | AutoLayout | None, aval: ShapedArray
+) -> list[str]:
+    """The attributes of an argument or a result: its sharding, its memory and its layout, where they are not None."""
+    return [*_sharding_texts(module, sharding, aval), *_memory_texts(module, aval), *_layout_texts(layout, aval)]
+
+
+def _layout_texts(layout: Layout | AutoLayout | None, aval: ShapedArray) -> list[str]:
+    if layout is None:
+        return []
+    if isinstance(layout, AutoLayout):
+        return ['mhlo.layout_mode = "auto"']
+    order = (*layout.major_to_minor, *range(len(layout.major_to_minor), aval.ndim))  # words of random keys run fastest
+    return [f'mhlo.layout_mode = "{{{",".join(map(str, reversed(order)))}}}"']
 
 
 def _sharding_texts(module: Module, sharding: NamedSharding | None, aval: ShapedArray) -> list[str]:

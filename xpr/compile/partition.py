@@ -17,6 +17,7 @@ from xpr.backend.array import Array, forget_donated, result
 from xpr.backend.buffers import copied
 from xpr.backend.each_process import ProgramOfEachProcess, on_each_process
 from xpr.backend.hlo_shardings import raw_sharding
+from xpr.backend.layout import Layout
 from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.operands import host_value
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, typed
@@ -199,9 +200,9 @@ def run_program(program: PartitionedExecutable, args: Sequence[Any], donated: Se
     return results
 
 
-def array_at(aval: ShapedArray, buffer: Any, sharding: NamedSharding) -> Any:
+def array_at(aval: ShapedArray, buffer: Any, sharding: NamedSharding, layout: Layout | None = None) -> Any:
     """An array of a buffer on several devices; in NumPy for float0."""
-    return result(typed(aval, sharding), buffer, sharding)
+    return result(typed(aval, sharding), buffer, sharding, layout)
 
 
 def buffer_at(x: Any, sharding: NamedSharding) -> Any:

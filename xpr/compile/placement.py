@@ -35,9 +35,10 @@ def to_device(x: Any, device: Any) -> Any:
         device = device.device
     aval = x.aval.in_memory(space)
     if x._device == device:
-        same = aval is x.aval and not (unpinned and id(x) in unpinned)
-        buffer = None if x._buffer is None else buffers.to_device(x._buffer, aval, device)
-        return x if same else Array(aval, x._host, buffer, device)
+        if aval is x.aval and not (unpinned and id(x) in unpinned):
+            return x
+        on_host = x._buffer is None and x._host is not None
+        return Array(aval, x._host, None if on_host else buffers.to_device(x.buffer, aval, device), device)
     if x._buffer is None or type(x._device) is NamedSharding:
         return Array(aval.plain.in_memory(space), x.host, None, device)
     return Array(aval, None, buffers.to_device(x.buffer, aval, device), device)

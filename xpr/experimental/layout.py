@@ -1,4 +1,4 @@
-"""`jax.experimental.layout`: the order of an array's elements in memory, which is row-major in xpr."""
+"""`jax.experimental.layout`: the order of an array's elements in memory."""
 
 from xpr.backend.layout import Format as Format
 from xpr.backend.layout import Layout as Layout

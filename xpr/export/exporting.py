@@ -97,17 +97,17 @@ def _export(traced: Traced, platforms: tuple[str, ...], disabled: tuple[Disabled
     name, closed = traced.fun_name, traced.jaxpr
     _check_program(traced)
     version = _checked_version(settings.export_calling_convention_version)
-    layout = _layout_of(traced)
-    in_shardings, out_shardings = layout.inputs, layout.outputs
+    shardings = _shardings_of(traced)
+    in_shardings, out_shardings = shardings.inputs, shardings.outputs
     names = argument_paths(traced.in_tree, closed.in_avals)
     results = [f"result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(traced.out_info)]
     attributes = MainAttributes(traced.interface.donated, in_shardings, out_shardings, names, results)
-    module = lower_for_platforms(closed.jaxpr, platforms, attributes, layout.mesh, closed.consts)
+    module = lower_for_platforms(closed.jaxpr, platforms, attributes, shardings.mesh, closed.consts)
     _check_module(module, name, disabled)
 
     def get_vjp(primal: Exported) -> Exported:
         fun, avals = _vjp_of(closed, name)
-        if layout.mesh is None:
+        if shardings.mesh is None:
             fun = jit(fun)
         else:
             fun = jit(fun, in_shardings=(*in_shardings, *out_shardings), out_shardings=tuple(in_shardings))
@@ -122,7 +122,7 @@ def _export(traced: Traced, platforms: tuple[str, ...], disabled: tuple[Disabled
         out_avals=tuple([aval.on_mesh(None) for aval in closed.out_avals]),
         in_shardings_hlo=(None,) * len(closed.in_avals),
         out_shardings_hlo=(None,) * len(closed.out_avals),
-        nr_devices=layout.mesh.size if layout.mesh is not None else 1,
+        nr_devices=shardings.mesh.size if shardings.mesh is not None else 1,
         platforms=platforms,
         ordered_effects=(),
         unordered_effects=(),
@@ -149,15 +149,15 @@ def _vjp_of(closed: ClosedJaxpr, name: str) -> tuple[Callable[..., Any], list[Sh
     return fun_vjp, [*closed.in_avals, *(aval.to_tangent_aval() for aval in closed.out_avals)]
 
 
-def _layout_of(traced: Traced) -> ProgramShardings:
+def _shardings_of(traced: Traced) -> ProgramShardings:
     """The mesh, None for one device, and the shardings of arguments and results."""
     closed = traced.jaxpr
-    layout = traced.devices_layout()
-    mesh = mesh_of(closed.jaxpr) if layout is None else layout.mesh
-    if layout is None:
+    shardings = traced.program_shardings()
+    mesh = mesh_of(closed.jaxpr) if shardings is None else shardings.mesh
+    if shardings is None:
         return ProgramShardings(mesh, [None] * len(closed.in_avals), [None] * len(closed.out_avals))  # type: ignore[arg-type]
-    _, inputs = split_list(layout.inputs, len(layout.inputs) - len(closed.in_avals))
-    return ProgramShardings(layout.mesh, inputs, layout.outputs)
+    _, inputs = split_list(shardings.inputs, len(shardings.inputs) - len(closed.in_avals))
+    return ProgramShardings(shardings.mesh, inputs, shardings.outputs)
 
 
 def _abstract(sharding: NamedSharding | None) -> NamedSharding | None:

@@ -44,7 +44,7 @@ layout_constraint_p = structural(
 def with_layout_constraint(x: Any, layouts: Any) -> Any:
     """Arrays whose elements are in a given order in memory inside of a compiled program.
 
-    Arguments and results of programs are row-major in any case.
+    Arguments and results of programs are row-major, but for those of which `jit` was told a `Format`.
 
     Args:
       x: a pytree of arrays.

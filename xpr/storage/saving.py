@@ -179,7 +179,7 @@ def _parts(leaves: Sequence[Any]) -> Iterator[Part]:
 
 def _values(leaf: Any) -> np.ndarray:
     """The values of an array, of which it keeps no copy."""
-    if type(leaf) is Array:
+    if type(leaf) is Array and leaf._buffer is not None:
         leaf = Array(leaf.aval, leaf._host, leaf._buffer, leaf._device)
     return np.asarray(leaf)
 

@@ -149,14 +149,20 @@ def _resharded(x: Any, sharding: NamedSharding) -> Any:
 
 
 def without_layouts(shardings: Any) -> Any:
-    """A pytree of shardings, with that of each `Format` in its place: the layout of all arrays is row-major."""
+    """A pytree of shardings, with that of each `Format` in its place."""
+    return _of_formats(shardings, lambda x: x.sharding if isinstance(x, Format) else x)
+
+
+def layouts_of(shardings: Any) -> Any:
+    """The layout of each `Format` in a pytree of shardings, and None for the others; None if there are no layouts."""
+    layouts = _of_formats(shardings, lambda x: x.layout if isinstance(x, Format) else None)
+    return layouts if tree.leaves(layouts) else None
+
+
+def _of_formats(shardings: Any, part: Callable[[Any], Any]) -> Any:
     if isinstance(shardings, (Sharding, PartitionSpec)) or shardings is None:
-        return shardings
-    return tree.map(
-        lambda x: x.sharding if isinstance(x, Format) else x,
-        shardings,
-        is_leaf=lambda x: isinstance(x, Format) or _is_leaf(x),
-    )
+        return part(shardings)
+    return tree.map(part, shardings, is_leaf=lambda x: isinstance(x, Format) or _is_leaf(x))
 
 
 def _is_leaf(x: Any) -> bool:
