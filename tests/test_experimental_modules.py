@@ -110,7 +110,7 @@ def test_layouts_inside_of_programs():
     assert "LayoutConstraint" in lowered(f, jnp.ones((2, 3)))
     close(xpr.jit(f)(jnp.ones((2, 3))), jnp.full((2, 3), 3.0))
     close(xpr.jit(xpr.vmap(f, 1))(jnp.ones((2, 4, 3))), jnp.full((4, 2, 3), 3.0))
-    with pytest.raises(ValueError, match=r"\(1, 0\) are not those of an array of shape \(3,\)"):
+    with pytest.raises(ValueError, match=r"\(1, 0\) are not the axes of an array of shape \(3,\)"):
         with_layout_constraint(jnp.ones(3), Layout((1, 0)))
 
 

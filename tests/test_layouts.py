@@ -222,4 +222,14 @@ def test_layouts_are_compared_and_printed():
     assert Layout((1, 0)) == Layout((1, 0)) != Layout((1, 0), ()) and hash(Layout((1, 0))) == hash(Layout((1, 0)))
     assert BY_COLUMNS.update(tiling=None) == Layout((1, 0))
     assert repr(BY_COLUMNS) == "Layout(major_to_minor=(1, 0), tiling=(), sub_byte_element_size_in_bits=0)"
+
+
+def test_constraints_give_layouts():
     assert xpr.jit(lambda x: with_layout_constraint(x, Layout((1, 0))) + 1)(VALUES).tolist() == (VALUES + 1).tolist()
+    assert with_layout_constraint(jnp.asarray(VALUES), BY_COLUMNS).format.layout == BY_COLUMNS
+    form = Format(BY_COLUMNS, NamedSharding(xpr.make_mesh((1,), ("x",)), P()))
+    for f in (lambda x: with_layout_constraint(2 * x, BY_COLUMNS), lambda x: lax.with_sharding_constraint(2 * x, form)):
+        for g in (f, xpr.jit(f), xpr.jit(f)):
+            assert g(VALUES).format.layout == BY_COLUMNS and g(VALUES).tolist() == (2 * VALUES).tolist()
+        assert xpr.vmap(f)(VALUES[None])[0].tolist() == (2 * VALUES).tolist()
+        assert xpr.grad(lambda x, f=f: f(x).sum())(VALUES).tolist() == np.full((3, 4), 2).tolist()

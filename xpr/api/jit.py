@@ -476,7 +476,7 @@ class JitFunction(KnownCaller):
         log_compile(self.name, traced.jaxpr.in_avals)
         with timed("compiling", self.name):
             compiled = lowered._compiled(may_be_tiered=True)
-        if stored is not None:
+        if stored is not None and compiled.layouts is None:
             stored.save(traced, compiled)
             self.caches.reason = stored.reason or ""
         return compiled

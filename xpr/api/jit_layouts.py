@@ -14,7 +14,9 @@ from xpr.backend.layout import AUTO, AutoLayout, Layout, RequestedLayouts
 from xpr.compile.relayout import checked_layout
 from xpr.control.devices.sharding_constraint import layouts_of, without_layouts
 from xpr.core.avals import ShapedArray, is_key
+from xpr.core.jaxpr import Jaxpr, Var
 from xpr.core.source import describe_function
+from xpr.primitives.layout_constraint import layout_constraint_p
 from xpr.transforms.flat import argument_names
 
 Layouts = list[Layout | AutoLayout | None]
@@ -46,12 +48,14 @@ def requested_layouts(
     """
     what, jaxpr = f"jit of {describe_function(fun)}", traced.jaxpr
     ins = layouts_of_arguments(fun, options, traced.in_tree, leaves, jaxpr.in_avals)
-    outs = Layouts([None] * len(jaxpr.out_avals))
+    outs = _layouts_by_constraints(jaxpr.jaxpr)
     if options.out_layouts is not None:
         asked = tree.flatten_prefix(options.out_layouts, traced.out_tree, "out_shardings", verb=what)
         blank = tree.unflatten(traced.out_tree, range(len(outs)))
         names = [f"result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(blank)]
-        outs = list(map(checked_layout, asked, jaxpr.out_avals, [what] * len(outs), names))
+        for i, (layout, name) in enumerate(zip(asked, names)):
+            if layout is not None:
+                outs[i] = checked_layout(layout, jaxpr.out_avals[i], what, name)
     if not any(ins) and not any(outs):
         return None
     if not several_devices:
@@ -60,6 +64,13 @@ def requested_layouts(
         tuple(map(_where_chosen, some, avals)) for some, avals in ((ins, jaxpr.in_avals), (outs, jaxpr.out_avals))
     )
     return RequestedLayouts(inputs, outputs) if any(inputs) or any(outputs) else None
+
+
+def _layouts_by_constraints(jaxpr: Jaxpr) -> Layouts:
+    """The layouts of results that `with_layout_constraint` gives."""
+    constraints = [eqn for eqn in jaxpr.eqns if eqn.primitive is layout_constraint_p]
+    constrained = {eqn.outvars[0]: _unless_row_major(eqn.params["layout"]) for eqn in constraints}
+    return [constrained.get(v) if isinstance(v, Var) else None for v in jaxpr.outvars]
 
 
 def layouts_of_arguments(
@@ -86,7 +97,11 @@ def layouts_of_arguments(
 def _layout_of_argument(x: Any) -> Layout | AutoLayout | None:
     """The layout of an array or a `ShapeDtypeStruct` that is not row-major."""
     layout = x.format.layout if type(x) is ShapeDtypeStruct else layout_of(x)
-    return Layout(layout.major_to_minor, ()) if isinstance(layout, Layout) and not layout.is_row_major else None
+    return _unless_row_major(layout) if isinstance(layout, Layout) else None
+
+
+def _unless_row_major(layout: Layout) -> Layout | None:
+    return None if layout.is_row_major else Layout(layout.major_to_minor, ())
 
 
 def _check_is_argument_s(what: str, name: str, layout: Layout | AutoLayout | None, x: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from xpr.backend import compiler
@@ -13,6 +14,8 @@ from xpr.compile.partition import compile_module
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr, Var
 from xpr.errors import ArgumentError
+from xpr.primitives.layout_constraint import layout_constraint_p
+from xpr.transforms.flat import as_array
 
 _programs: dict[Any, Any] = {}  # by the type, where the array is, and its layout
 
@@ -71,6 +74,13 @@ def _checked(layout: Layout, aval: ShapedArray, function: str, name: str) -> Lay
             "tiling out."
         )
     return None if layout.is_row_major else Layout(layout.major_to_minor, ())
+
+
+def _evaluate_layout_constraint(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    return [relaid(as_array(args[0]), params["layout"], "with_layout_constraint", "x")]
+
+
+layout_constraint_p.evaluate = _evaluate_layout_constraint
 
 
 def _program(aval: ShapedArray, device: Any, layout: Layout) -> Any:

@@ -42,9 +42,9 @@ layout_constraint_p = structural(
 
 
 def with_layout_constraint(x: Any, layouts: Any) -> Any:
-    """Arrays whose elements are in a given order in memory inside of a compiled program.
+    """Arrays whose elements are in a given order in memory, also inside of a compiled program.
 
-    Arguments and results of programs are row-major, but for those of which `jit` was told a `Format`.
+    Results of the program are row-major, but for those that are what this function gives.
 
     Args:
       x: a pytree of arrays.
@@ -58,9 +58,9 @@ def with_layout_constraint(x: Any, layouts: Any) -> Any:
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.experimental.layout import Layout, with_layout_constraint
-    >>> xpr.jit(lambda x: with_layout_constraint(x, Layout((1, 0))) + 1)(jnp.zeros((2, 2)))
-    Array([[1., 1.],
-           [1., 1.]], dtype=float32)
+    >>> by_columns = xpr.jit(lambda x: with_layout_constraint(x + 1, Layout((1, 0))))(jnp.zeros((2, 2)))
+    >>> by_columns.format.layout.major_to_minor
+    (1, 0)
     """
 
     def constrained(layout: Layout, part: Any) -> Any:

@@ -10,11 +10,12 @@ import numpy as np
 
 from xpr import tree
 from xpr.backend.array import Array
-from xpr.backend.layout import Format
+from xpr.backend.layout import Format, Layout
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.specs import axes_of, normalized
+from xpr.primitives.layout_constraint import with_layout_constraint
 from xpr.primitives.sharding_constraint import constrain, refuse_manual, reshard_p, sharding_of
 from xpr.primitives.sharding_rules import parts_of
 
@@ -26,7 +27,8 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
 
     Args:
       x: a pytree of arrays.
-      shardings: a `NamedSharding`, or a pytree prefix of `x` of those and None, which leaves an array as it is. Inside
+      shardings: a `NamedSharding`, or a pytree prefix of `x` of those and None, which leaves an array as it is. A
+        `Format` with a `Layout` says the order of its elements in memory, too, see `with_layout_constraint`. Inside
         `set_mesh(mesh)` a `PartitionSpec` will do. One that names Auto axes alone leaves arrays partitioned over
         Explicit axes, as their types say. An axis that is `P.UNCONSTRAINED` is left to the compiler, or as it is.
 
@@ -53,8 +55,9 @@ def _constrained(
 ) -> Any:  # fmt: skip
     paths, structure = tree.flatten_with_path(x)
     requested = flatten_shardings("with_sharding_constraint", shardings, structure)
+    layouts = tree.flatten_prefix(layouts_of(shardings), structure, "shardings", lambda x: x is None)
     outs = []
-    for (path, leaf), sharding in zip(paths, requested):
+    for (path, leaf), sharding, layout in zip(paths, requested, layouts):
         if sharding is not None:
             sharding = of_aval(_where_constrained(sharding, aval_of(leaf)), aval_of(leaf))
             if isinstance(leaf, Tracer) and sharding.mesh.are_all_axes_auto:
@@ -62,7 +65,7 @@ def _constrained(
                 sharding = _even(sharding, leaf.aval.shape)
             sharding.check(np.shape(leaf), "with_sharding_constraint", f"x{tree.keystr(path)}")
             leaf = bind(leaf, sharding)
-        outs.append(leaf)
+        outs.append(with_layout_constraint(leaf, layout) if isinstance(layout, Layout) else leaf)
     return tree.unflatten(structure, outs)
 
 
