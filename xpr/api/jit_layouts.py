@@ -61,7 +61,8 @@ def requested_layouts(
     if not several_devices:
         _check_donated(what, traced, ins, outs)
     inputs, outputs = (
-        tuple(map(_where_chosen, some, avals)) for some, avals in ((ins, jaxpr.in_avals), (outs, jaxpr.out_avals))
+        tuple(map(_where_there_is_a_choice, some, avals))
+        for some, avals in ((ins, jaxpr.in_avals), (outs, jaxpr.out_avals))
     )
     return RequestedLayouts(inputs, outputs) if any(inputs) or any(outputs) else None
 
@@ -90,7 +91,7 @@ def layouts_of_arguments(
         for i, (layout, x) in enumerate(zip(asked, leaves)):
             if layout is not None:
                 layouts[i] = checked_layout(layout, avals[i], what, f"argument {names[i]}")
-                _check_is_argument_s(what, names[i], layouts[i], x)
+                _check_matches_argument(what, names[i], layouts[i], x)
     return layouts
 
 
@@ -104,7 +105,7 @@ def _unless_row_major(layout: Layout) -> Layout | None:
     return None if layout.is_row_major else Layout(layout.major_to_minor, ())
 
 
-def _check_is_argument_s(what: str, name: str, layout: Layout | AutoLayout | None, x: Any) -> None:
+def _check_matches_argument(what: str, name: str, layout: Layout | AutoLayout | None, x: Any) -> None:
     """Raises ValueError if an argument was put somewhere with another layout than it is asked to have."""
     was_put = x.format.layout is not None if type(x) is ShapeDtypeStruct else type(x) is Array and x.committed
     own = _layout_of_argument(x)
@@ -145,6 +146,6 @@ def _check_donated(what: str, traced: Traced, ins: Layouts, outs: Layouts) -> No
             )
 
 
-def _where_chosen(layout: Layout | AutoLayout | None, aval: ShapedArray) -> Layout | AutoLayout | None:
+def _where_there_is_a_choice(layout: Layout | AutoLayout | None, aval: ShapedArray) -> Layout | AutoLayout | None:
     """The layout, but for AUTO where there is no choice: in arrays of fewer than two axes, and of random keys."""
     return None if layout is AUTO and (aval.ndim < 2 or is_key(aval)) else layout

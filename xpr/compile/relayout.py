@@ -49,7 +49,7 @@ def relaid(x: Array, layout: Layout | AutoLayout | None, function: str, name: st
     if target is None:
         return Array(x.aval, None, x.buffer, x._device)
     program = _program(x.aval, x.device, target)
-    return with_layout(x.aval, program.run([x.buffer])[0], x.device, target)
+    return with_layout(x.aval, program.run([x.buffer])[0], x._device, target)
 
 
 def checked_layout(
