@@ -11,7 +11,7 @@ import xpr.numpy as jnp
 from tests.ops import table
 from tests.ops.case import Case
 from xpr import lax
-from xpr.api.staging import trace_function
+from xpr.api.make_jaxpr import trace_function
 from xpr.compile.fusion import is_fused
 from xpr.control.activity import affected_outputs
 from xpr.control.remat.memory import predict_memory

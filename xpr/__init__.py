@@ -13,7 +13,7 @@ from xpr import tree_util as tree_util
 from xpr.api.grad import *
 from xpr.api.jacobians import *
 from xpr.api.jit import *
-from xpr.api.staging import *
+from xpr.api.make_jaxpr import *
 from xpr.api.transfer import *
 from xpr.api.vmap import *
 from xpr.backend.array import *

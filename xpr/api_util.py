@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from xpr import tree
-from xpr.api.staging import shaped
+from xpr.api.make_jaxpr import shaped
 from xpr.core.avals import ShapedArray
 from xpr.core.source import function_name
 from xpr.extend.linear_util import WrappedFun, transformation2, transformation_with_aux2

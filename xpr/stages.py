@@ -4,7 +4,7 @@ from typing import Any
 
 from xpr.api.compiled import Compiled
 from xpr.api.jit import JitFunction as Wrapped
-from xpr.api.stage import ArgInfo
+from xpr.api.stage_base import ArgInfo
 from xpr.api.stages import Lowered, Traced
 
 __all__ = ["ArgInfo", "Compiled", "CompilerOptions", "Lowered", "Traced", "Wrapped"]

@@ -14,7 +14,7 @@ import numpy as np
 from tests.ops.table import FromTypes, Row, Sample
 from xpr import core, dtypes, tree
 from xpr.api.jit import jit
-from xpr.api.staging import trace_function
+from xpr.api.make_jaxpr import trace_function
 from xpr.api.vmap import vmap
 from xpr.backend.array import from_words
 from xpr.compile.evaluate import reference_eval

@@ -13,7 +13,7 @@ import numpy as np
 from tests.ops.case import SHARP, Case, all_close, inner, random_like, run, same_type
 from xpr import core, dtypes
 from xpr.api.grad import jvp, linear_transpose, vjp
-from xpr.api.staging import trace_function
+from xpr.api.make_jaxpr import trace_function
 from xpr.config_contexts import enable_x64
 from xpr.core.avals import Zero, aval_of
 from xpr.errors import UnsupportedRule

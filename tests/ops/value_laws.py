@@ -12,7 +12,7 @@ from tests.ops.case import Case, allowed, close, kind, leading, random_like, sam
 from xpr import core, dtypes
 from xpr.api.grad import jvp, vjp
 from xpr.api.jit import jit
-from xpr.api.staging import trace_function
+from xpr.api.make_jaxpr import trace_function
 from xpr.backend.array import Array
 from xpr.config_contexts import enable_x64
 from xpr.core.avals import aval_of

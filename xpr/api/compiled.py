@@ -10,7 +10,7 @@ from typing import Any
 
 from xpr import tree
 from xpr.api.ref_state import RefState
-from xpr.api.stage import Stage
+from xpr.api.stage_base import Stage
 from xpr.artifacts.interface import Interface
 from xpr.backend import compiler, devices
 from xpr.backend.array import Array, forget_donated, layout_of, result

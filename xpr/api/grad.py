@@ -10,7 +10,7 @@ import numpy as np
 
 from xpr import dtypes, tree
 from xpr.api.cotangent_refs import vjp_of
-from xpr.api.staging import shaped
+from xpr.api.make_jaxpr import shaped
 from xpr.backend.array import Array
 from xpr.control.custom.replicated_cotangents import count_copies, shares, sums
 from xpr.control.groups import mask, split_list

@@ -29,9 +29,9 @@ from xpr.api.jit_shardings import (
     single_device,
     types_with_requested,
 )
+from xpr.api.make_jaxpr import shaped
 from xpr.api.options import JitOptions, by_number_and_name, check_options, names_of, split_options
 from xpr.api.stages import Lowered, Traced, match_donations
-from xpr.api.staging import shaped
 from xpr.backend import compiler, devices
 from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array, layout_of

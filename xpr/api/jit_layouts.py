@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree
+from xpr.api.make_jaxpr import ShapeDtypeStruct
 from xpr.api.options import JitOptions
 from xpr.api.stages import Traced
-from xpr.api.staging import ShapeDtypeStruct
 from xpr.backend.array import Array, layout_of
 from xpr.backend.layout import AUTO, AutoLayout, Layout, RequestedLayouts
 from xpr.compile.relayout import checked_layout

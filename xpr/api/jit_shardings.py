@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree
+from xpr.api.make_jaxpr import ShapeDtypeStruct
 from xpr.api.options import JitOptions
 from xpr.api.stages import ProgramShardings, Traced
-from xpr.api.staging import ShapeDtypeStruct
 from xpr.backend.mesh import AbstractMesh, Mesh, MeshOfProcesses
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, typed
 from xpr.compile.partition import (

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xpr import tree
-from xpr.api.staging import trace_function
+from xpr.api.make_jaxpr import trace_function
 from xpr.control.reroll.reroll import LEAST
 from xpr.control.reroll.reroll import reroll as reroll_jaxpr
 from xpr.core.jaxpr import eval_jaxpr

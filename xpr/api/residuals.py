@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import dtypes, tree
-from xpr.api.staging import shaped, trace_function
+from xpr.api.make_jaxpr import shaped, trace_function
 from xpr.control.remat.memory import PredictedMemory, predict_memory
 from xpr.control.remat.policies import name_p
 from xpr.core.avals import ShapedArray

@@ -14,7 +14,7 @@ from xpr import tree
 from xpr.api.compiled import Compiled, CompiledForSeveral
 from xpr.api.options import OWN_OPTIONS, check_options
 from xpr.api.ref_state import RefState
-from xpr.api.stage import Stage
+from xpr.api.stage_base import Stage
 from xpr.artifacts.interface import Interface
 from xpr.backend import compiler, devices, portable
 from xpr.backend.layout import Format, Layout, RequestedLayouts

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr import tree
-from xpr.api.staging import ShapeDtypeStruct, shaped
+from xpr.api.make_jaxpr import ShapeDtypeStruct, shaped
 from xpr.dimensions.scope import SymbolicScope, symbolic_shape
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from xpr import lax, nn, random
 from xpr import numpy as jnp
-from xpr.api.staging import ShapeDtypeStruct, eval_shape
+from xpr.api.make_jaxpr import ShapeDtypeStruct, eval_shape
 from xpr.nn.initializers import glorot_normal, normal, ones, zeros
 from xpr.nn.initializers import glorot_normal as glorot
 from xpr.nn.initializers import normal as randn

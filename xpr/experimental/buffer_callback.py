@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from xpr import errors, tree
-from xpr.api.staging import ShapeDtypeStruct
+from xpr.api.make_jaxpr import ShapeDtypeStruct
 from xpr.control.callback.callback import io_callback, pure_callback
 from xpr.core.avals import aval_of
 

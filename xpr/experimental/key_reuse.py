@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from xpr.api.staging import make_jaxpr
+from xpr.api.make_jaxpr import make_jaxpr
 from xpr.core.lines import with_lines
 from xpr.passes.key_reuse import key_uses
 

@@ -23,7 +23,7 @@ from xpr.core.source import is_internal, package_folder
 
 _PURE_MODULES = (
     "xpr.ad_checkpoint", "xpr.api.forward_backward", "xpr.api.grad", "xpr.api.jacobians", "xpr.api.jit",
-    "xpr.api.reroll", "xpr.api.staging", "xpr.api.vmap", "xpr.backend.array", "xpr.control", "xpr.core.avals",
+    "xpr.api.reroll", "xpr.api.make_jaxpr", "xpr.api.vmap", "xpr.backend.array", "xpr.control", "xpr.core.avals",
     "xpr.custom_batching", "xpr.custom_derivatives", "xpr.dtypes", "xpr.example_libraries", "xpr.experimental.ode",
     "xpr.flatten_util", "xpr.inversion", "xpr.lax", "xpr.nn", "xpr.numpy", "xpr.ops", "xpr.primitives", "xpr.random",
     "xpr.scipy", "xpr.series", "xpr.sparsity", "xpr.transforms", "xpr.tree", "xpr.tree_nodes", "xpr.tree_util",

@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from xpr.api.staging import make_jaxpr
+from xpr.api.make_jaxpr import make_jaxpr
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, subjaxprs
 from xpr.inspect.compare import CHANGED, SAME, Comparison
 from xpr.inspect.graph import box_width, graph_of, layout_of

@@ -14,7 +14,7 @@ import numpy as np
 
 from xpr import tree
 from xpr.api.jit import jit
-from xpr.api.staging import trace_function
+from xpr.api.make_jaxpr import trace_function
 from xpr.api.transfer import block_until_ready, device_put
 from xpr.core.avals import aval_of, describe
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, effects, eval_jaxpr

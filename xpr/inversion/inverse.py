@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from xpr import dtypes, tree
-from xpr.api.staging import shaped, trace_function
+from xpr.api.make_jaxpr import shaped, trace_function
 from xpr.control.groups import split_list
 from xpr.core.avals import aval_of
 from xpr.core.jaxpr import constvars_to_invars

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from xpr.api.staging import trace_function
+from xpr.api.make_jaxpr import trace_function
 from xpr.backend.communication import Collective
 from xpr.control.remat.memory import predict_memory
 from xpr.core.avals import describe

@@ -15,7 +15,7 @@ import numpy as np
 
 from xpr import dtypes, tree
 from xpr.api.grad import grad, vjp
-from xpr.api.staging import trace_function
+from xpr.api.make_jaxpr import trace_function
 from xpr.backend.array import from_host
 from xpr.control.groups import split_list
 from xpr.control.xla_call import call

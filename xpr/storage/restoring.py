@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr import dtypes, tree
-from xpr.api.staging import ShapeDtypeStruct
+from xpr.api.make_jaxpr import ShapeDtypeStruct
 from xpr.api.transfer import devices_or_shardings
 from xpr.backend.array import Array
 from xpr.backend.devices import Device

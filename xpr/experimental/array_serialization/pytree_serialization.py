@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from xpr import tree
-from xpr.api.staging import ShapeDtypeStruct
+from xpr.api.make_jaxpr import ShapeDtypeStruct
 from xpr.experimental.array_serialization.pytree_serialization_utils import (
     PyTreeFuture,
     deserialize_pytreedef,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from xpr import tree
-from xpr.api.staging import shaped, trace_function
+from xpr.api.make_jaxpr import shaped, trace_function
 from xpr.experimental.pallas.specs import CostEstimate
 from xpr.jaxpr.costs import Cost
 from xpr.primitives import elementwise as e

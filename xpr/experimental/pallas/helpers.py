@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpr import tree
-from xpr.api.staging import ShapeDtypeStruct
+from xpr.api.make_jaxpr import ShapeDtypeStruct
 from xpr.config import make_user_context
 from xpr.control.callback.debug_print import debug_print as debug_print
 from xpr.control.checkify import checkify

@@ -10,7 +10,7 @@ import numpy as np
 
 from xpr import lax
 from xpr import numpy as jnp
-from xpr.api.staging import ShapeDtypeStruct, eval_shape
+from xpr.api.make_jaxpr import ShapeDtypeStruct, eval_shape
 from xpr.api.vmap import vmap
 from xpr.experimental.sparse.base import over_batch
 from xpr.experimental.sparse.coordinates import BCOO, bcoo_fromdense, bcoo_todense, columns, like, parts, split_shape

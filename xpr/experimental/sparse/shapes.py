@@ -11,7 +11,7 @@ import numpy as np
 
 from xpr import lax
 from xpr import numpy as jnp
-from xpr.api.staging import ShapeDtypeStruct, eval_shape
+from xpr.api.make_jaxpr import ShapeDtypeStruct, eval_shape
 from xpr.api.vmap import vmap
 from xpr.experimental.sparse.base import over_batch
 from xpr.experimental.sparse.coordinates import BCOO, columns, parts, split_shape

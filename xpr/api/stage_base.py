@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpr import tree
-from xpr.api.staging import ShapeDtypeStruct
+from xpr.api.make_jaxpr import ShapeDtypeStruct
 from xpr.artifacts.interface import Interface
 from xpr.core.avals import ShapedArray
 
