@@ -4,6 +4,7 @@ import functools
 import gc
 import inspect
 import pickle
+import sys
 import threading
 import types
 from collections import namedtuple
@@ -234,6 +235,12 @@ def test_what_functions_hold_is_copied():
     assert (copy[6] == array).all()
     assert colocated_python(lambda x: xpr.device_put(x, sharding))(X).sharding == sharding
     assert serialization.deserialize(serialization.serialize(module)).__name__ == "unknown"
+
+
+def test_modules_of_other_classes(monkeypatch):
+    lazy = type("Lazy", (types.ModuleType,), {})("lazy")
+    monkeypatch.setitem(sys.modules, "lazy", lazy)
+    assert serialization.deserialize(serialization.serialize(lazy)) is lazy
 
 
 def test_devices_that_are_no_cpus():

@@ -86,7 +86,7 @@ class _Pickler(object if cloudpickle is None else cloudpickle.Pickler):  # type:
             return _device, (names_of_devices([obj]),)
         if isinstance(obj, Mesh | SingleDeviceSharding):
             _check_cpu(obj.flat if isinstance(obj, Mesh) else obj.devices)
-        if isinstance(obj, ModuleType) and sys.modules.get(obj.__name__) is obj:
+        if isinstance(obj, ModuleType) and type(obj) is not ModuleType and sys.modules.get(obj.__name__) is obj:
             return importlib.import_module, (obj.__name__,)
         return super().reducer_override(obj)
 
