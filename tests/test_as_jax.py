@@ -175,6 +175,22 @@ def test_what_libraries_look_at(tmp_path):
     ]  # fmt: skip
 
 
+def test_functions_that_name_modules_are_pickled(tmp_path):
+    pytest.importorskip("cloudpickle")
+    out = run(
+        """
+        import pickle
+        import cloudpickle, jax
+        import jax.numpy as jnp
+
+        double = jax.grad(lambda x: jnp.sum(x) * jax.numpy.linalg.norm(x))
+        print(pickle.loads(cloudpickle.dumps(double))(jnp.ones(1)), pickle.loads(pickle.dumps(jnp)) is jnp)
+        """,
+        tmp_path=tmp_path,
+    )
+    assert out == "[2.] True\n"
+
+
 def test_private_names(tmp_path):
     """What stands in xpr/alias/private.py with more than a name."""
     out = run(

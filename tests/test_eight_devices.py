@@ -13,6 +13,7 @@ PARTS = {
     "maps": (
         "shard_map_cases.py", "nesting_cases.py", "collective_cases.py", "pmap_cases.py", "callback_cases.py",
         "checkpoint_cases.py", "export_cases.py", "communication_cases.py", "page_cases.py",
+        "colocated_cases.py",
     ),
 }  # fmt: skip
 OF_QUICK_TESTS = ("cost_cases.py",)  # test_cost.py runs them

@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import pickle
 
 import numpy as np
 import pytest
@@ -66,6 +67,73 @@ def test_metadata_around_a_trace():
     assert marked(g.lower(1.0).as_text())[0] == ("stablehlo.sine", 'a = "c"')
     close(g(1.0), jnp.sin(1.0) * 2)
     assert 'a="c"' in g.lower(1.0).compile().as_text()
+
+
+def block(x):
+    with set_xla_metadata(a="b"):
+        return x**3 + x**2 + jnp.sin(x)
+
+
+def test_metadata_of_derivatives():
+    """Operations that are derived from those of a block are marked, too, wherever they are."""
+    for transformed in (xpr.grad(block), xpr.jacfwd(block), xpr.grad(xpr.jit(block)), xpr.grad(xpr.checkpoint(block))):
+        text = lowered(transformed, 1.0)
+        assert ("stablehlo.cosine", 'a = "b"') in marked(text)
+        plain = [line.split()[2] for line in text.splitlines() if " = stablehlo." in line and "frontend_" not in line]
+        assert {name.removeprefix("stablehlo.") for name in plain} <= {
+            "constant", "optimization_barrier", "broadcast_in_dim", "reshape"
+        }  # fmt: skip
+    text = lowered(lambda x: lax.fori_loop(0, 3, lambda i, x: block(x), x), 1.0)
+    assert [name for name, _ in marked(text)].count("stablehlo.sine") == 1
+
+
+def test_metadata_of_equations():
+    closed = xpr.make_jaxpr(lambda x: jnp.exp(block(x)))(1.0)
+    assert str(closed) == str(xpr.make_jaxpr(lambda x: jnp.exp(x**3 + x**2 + jnp.sin(x)))(1.0))
+    metadata = [{"a": "b"}] * 5 + [None]
+    assert [eqn.ctx.xla_metadata for eqn in closed.eqns] == metadata
+    assert [eqn.ctx.xla_metadata for eqn in pickle.loads(pickle.dumps(closed)).eqns] == metadata
+    again = xpr.make_jaxpr(lambda x: xpr.core.eval_jaxpr(closed.jaxpr, closed.consts, x))(1.0)
+    assert [eqn.ctx.xla_metadata for eqn in again.eqns] == metadata
+    with set_xla_metadata(c=1):
+        mapped = xpr.make_jaxpr(xpr.vmap(xpr.jit(block)))(jnp.ones(2))
+    assert [eqn.ctx.xla_metadata for eqn in mapped.eqns] == [{"c": 1}]
+    assert mapped.eqns[0].params["call_jaxpr"].eqns[0].ctx.xla_metadata == {"a": "b", "c": 1}
+
+
+def test_metadata_that_is_taken_away_in_a_call():
+    def function(x):
+        with set_xla_metadata(a="b"):
+            y = jnp.sin(x)
+            with set_xla_metadata(a=None):
+                return xpr.jit(jnp.cos, inline=True)(y) + xpr.checkpoint(jnp.tanh)(y)
+
+    assert marked(lowered(function, 1.0)) == [("stablehlo.sine", 'a = "b"')]
+
+
+def test_operations_with_other_metadata_are_others():
+    def function(x):
+        y = jnp.sin(x)
+        with set_xla_metadata(a="b"):
+            return y + jnp.sin(x) + jnp.sin(x)
+
+    closed = xpr.make_jaxpr(function)(1.0)
+    assert [eqn.primitive.name for eqn in xpr.jaxpr.cse(closed).eqns].count("sin") == 2
+    text = lowered(function, 1.0)
+    assert text.count("stablehlo.sine") == 2 and marked(text).count(("stablehlo.sine", 'a = "b"')) == 1
+    with set_xla_metadata(a="b"):
+        other = xpr.make_jaxpr(jnp.sin)(1.0)
+    assert not xpr.jaxpr.equal(other, xpr.make_jaxpr(jnp.sin)(1.0))
+
+
+def test_metadata_beside_scopes():
+    def function(x):
+        with xpr.named_scope("outer"), set_xla_metadata(a="b"), xpr.named_scope("inner"):
+            return jnp.sin(x)
+
+    for transformed, names in ((function, "outer/inner"), (xpr.grad(function), "jvp(outer)/inner")):
+        (first, *_) = xpr.make_jaxpr(transformed)(1.0).eqns
+        assert first.source_info.name_stack == names and first.ctx.xla_metadata == {"a": "b"}
 
 
 def test_metadata_of_a_value():

@@ -1130,6 +1130,16 @@ def test_pickles_of_local_functions():
     assert pickle.loads(cloudpickle.dumps(outer))(3.0) == expected
 
 
+@pytest.mark.parametrize("transform", [xpr.vmap, xpr.grad, xpr.jacfwd, xpr.checkpoint, xpr.hessian, jnp.vectorize])
+def test_pickles_of_transformed_functions(transform):
+    """They hold the settings of the process, which are those of the one that reads them."""
+    cloudpickle = pytest.importorskip("cloudpickle")
+    transformed, x = transform(lambda x: x**3), jnp.float32(2)
+    x = jnp.ones(3) if transform is xpr.vmap else x
+    assert (pickle.loads(cloudpickle.dumps(transformed))(x) == transformed(x)).all()
+    assert pickle.loads(pickle.dumps(settings)) is settings
+
+
 def test_pickles():
     pickled_by_name(1.0)
     assert pickle.loads(pickle.dumps(pickled_by_name)) is pickled_by_name

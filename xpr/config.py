@@ -91,6 +91,9 @@ class Settings(threading.local):
     export_calling_convention_version: int = int(os.environ.get("XPR_EXPORT_CALLING_CONVENTION_VERSION", "10"))
     num_cpu_devices: int | None = int(os.environ.get("XPR_NUM_CPU_DEVICES") or 0) or None  # None: XLA's default
 
+    def __reduce__(self) -> str:  # functions that the library makes hold it: in pickles it is that of the process
+        return "settings"
+
     @property
     def programs_folder(self) -> str | None:
         """Where compiled programs are kept: `compilation_cache_dir`, unless `enable_compilation_cache` is off."""

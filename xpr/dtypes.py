@@ -30,6 +30,7 @@ float16, float32, float64 = (np.dtype(f"float{n}") for n in (16, 32, 64))
 bfloat16 = ml_dtypes.bfloat16  # the class of scalars, which is what this name means in JAX
 bf16 = np.dtype(bfloat16)
 complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
+string = np.dtypes.StringDType()  # of arrays on CPU devices that are put there, moved and read, and not computed with
 float8_e4m3fn, float8_e5m2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)
 float8_e4m3b11fnuz = np.dtype(ml_dtypes.float8_e4m3b11fnuz)
 float8_e4m3fnuz, float8_e5m2fnuz = np.dtype(ml_dtypes.float8_e4m3fnuz), np.dtype(ml_dtypes.float8_e5m2fnuz)
@@ -69,7 +70,7 @@ _SHORT = {
     bool_: "bool", bf16: "bf16", float0: "float0",
     **{np.dtype(f"{kind}{n}"): f"{kind[0]}{n}" for kind in ("int", "uint", "float") for n in (8, 16, 32, 64)
        if f"{kind}{n}" != "float8"},
-    complex64: "c64", complex128: "c128", int4: "i4", uint4: "u4", int2: "i2", uint2: "u2",
+    string: string.name, complex64: "c64", complex128: "c128", int4: "i4", uint4: "u4", int2: "i2", uint2: "u2",
     **{small: small.name.replace("float", "f") for small in SMALL_FLOATS},
 }  # fmt: skip
 
@@ -392,6 +393,11 @@ def _above(node: Any) -> frozenset[Any]:
         raise TypeError(NO_OPERATIONS)
     if type(node) is KeyType:
         raise TypeError(NO_NUMBERS)
+    if node not in _WIDER:
+        raise TypePromotionError(
+            f"dtype={node} is not a valid dtype for JAX type promotion: only booleans and numbers promote. Arrays of "
+            "strings are put on devices, moved and read by np.asarray(x)."
+        )
     return frozenset({node}).union(*(_above(wider) for wider in _WIDER[node]))
 
 
@@ -454,8 +460,8 @@ def refuse_promotion(types: list[tuple[np.dtype, bool]]) -> None:
     for b, b_weak in others:
         if a == b or a_weak:
             continue
-        if float0 in (a, b):
-            raise TypeError(NO_OPERATIONS)
+        for dtype in (a, b):
+            _above(dtype)  # which raises where a dtype takes part in no operation
         if not b_weak or bool_ in (a, b) or _rank_of_kind(b) > _rank_of_kind(a):
             raise TypePromotionError(
                 f"Input dtypes {a.name} and {b.name} have no available implicit dtype promotion path: they are not "

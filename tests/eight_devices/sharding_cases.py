@@ -29,6 +29,24 @@ def mesh():
 SPECS = [P(), P("x"), P("x", "y"), P("y", "x"), P(None, "x"), P(("x", "y")), P(("y", "x"), None), P(None, ("y", "x"))]
 
 
+def test_strings(mesh):
+    words = np.array([["one", "two"]] * 4, np.dtypes.StringDType())
+    words[3, 1] = "one of more than fifteen bytes"
+    x = xpr.device_put(words, NamedSharding(mesh, P("x", "y")))
+    assert [shard.data.tolist() for shard in x.addressable_shards][-2:] == [[["one"]], [[words[3, 1]]]]
+    for moved in (x, xpr.device_put(x, NamedSharding(mesh, P())), xpr.device_put(x, xpr.devices()[3])):
+        np.testing.assert_array_equal(xpr.device_get(moved), words)
+        np.testing.assert_array_equal(xpr.device_get(xpr.Array(moved.aval, None, moved.buffer, moved.device)), words)
+    parts = [xpr.device_put(shard.data, shard.device) for shard in x.addressable_shards]
+    made = xpr.make_array_from_single_device_arrays((4, 2), x.sharding, parts)
+    assert made.sharding == x.sharding
+    np.testing.assert_array_equal(xpr.device_get(made), words)
+    np.testing.assert_array_equal(
+        xpr.device_get(xpr.make_array_from_process_local_data(x.sharding, words)),
+        xpr.device_get(xpr.make_array_from_callback((4, 2), x.sharding, lambda index: words[index])),
+    )
+
+
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_device_put_and_back(mesh, spec):
     sharding = NamedSharding(mesh, spec)

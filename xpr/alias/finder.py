@@ -40,6 +40,9 @@ class AliasModule(ModuleType):
         self.__dict__[name] = value
         return value
 
+    def __reduce__(self) -> Any:  # cloudpickle, which ray and dask use, writes modules of Python's own class alone
+        return importlib.import_module, (self.__name__,)
+
     def _lookup(self, name: str) -> Any:
         modules = []
         for source in self._sources:

@@ -223,7 +223,10 @@ BINDINGS = ("jax.extend.mlir.", "jax._src.lib.mlir.")
 MODULES: dict[str, list[Any]] = {
     "jax.experimental.array_serialization.serialization": [array_serialization],
     "jax.experimental.colocated_python.func": [],
-    "jax.experimental.colocated_python.serialization": [colocated_serialization],
+    "jax.experimental.colocated_python.serialization": [
+        colocated_serialization,
+        "xpr.experimental.colocated_python.serialization",
+    ],
     "jax.extend.ifrt_programs": [ifrt_programs],
     "jax._src.distributed": [distributed],
     "jax.experimental": ["xpr.experimental", experimental],

@@ -21,7 +21,7 @@ from xpr.control.devices.sharding_constraint import layouts_of, without_layouts
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer
 from xpr.errors import ArgumentError, UnexpectedTracerError
-from xpr.numpy.creation import array, asarray, requested_dtype
+from xpr.numpy.creation import array, asarray, on_no_device, requested_dtype
 
 
 def make_mesh(
@@ -143,7 +143,7 @@ def _part(value: Any, index: tuple[slice, ...], shard_shape: tuple[int, ...], dt
             f"{index} is of type {value.aval.str_short()}, and on no device. Call it outside of transformed functions, "
             "or shard a traced array by device_put or lax.with_sharding_constraint."
         )
-    part = array(value, None if dtype is None else requested_dtype(dtype))
+    part = on_no_device(value) if dtype is None else array(value, requested_dtype(dtype))
     if part.aval.shape != shard_shape:
         raise ValueError(
             f"make_array_from_callback: Expected shard shape {shard_shape} doesn't match the single device array shape "
@@ -252,7 +252,7 @@ def _is_shape(x: Any) -> bool:
 def _from_local_data(sharding: Any, local_data: Any, global_shape: Sequence[int | None] | None) -> Array:
     if not isinstance(sharding, Sharding):
         sharding = SingleDeviceSharding(platforms.default_device() if sharding is None else sharding)
-    local = array(local_data)
+    local = on_no_device(local_data)
     data, shape = np.asarray(local.host), local.aval.shape
     if isinstance(sharding, SingleDeviceSharding):
         if global_shape is not None and tuple(global_shape) != shape:

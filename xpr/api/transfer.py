@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr import tree
+from xpr import dtypes, tree
 from xpr.backend import devices, processes
 from xpr.backend.array import Array
 from xpr.backend.buffers import block, device_of
@@ -26,7 +26,7 @@ from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import Tracer
 from xpr.core.memory import MemorySpace, space_of_kind
 from xpr.errors import ArgumentError
-from xpr.numpy.creation import asarray, copied, on_no_device
+from xpr.numpy.creation import copied, on_no_device
 from xpr.primitives.device_put import device_put_p, in_memory, space_of
 from xpr.primitives.sharding_constraint import constrain, sharding_of
 
@@ -172,7 +172,7 @@ def _check_same(group: processes.ProcessGroup, x: Any, targets: Sequence[Any]) -
                 f"{group.index}. Arrays come to devices of several processes by a NamedSharding."
             )
         check_has_local_devices(target)
-        checksums.setdefault(ranks, {})[f"x{tree.keystr(path)}"] = zlib.crc32(np.asarray(asarray(leaf).host).tobytes())
+        checksums.setdefault(ranks, {})[f"x{tree.keystr(path)}"] = zlib.crc32(_content(leaf))
     for ranks, sums in checksums.items():
         replies = group.exchange(ranks, "device_put", sums)
         for name in sums:
@@ -183,6 +183,11 @@ def _check_same(group: processes.ProcessGroup, x: Any, targets: Sequence[Any]) -
                     "each gives the whole of an array on devices of all. Where each has a part of it, use "
                     "make_array_from_process_local_data; multihost_utils.broadcast_one_to_all makes it the same."
                 )
+
+
+def _content(leaf: Any) -> bytes:
+    host = np.asarray(on_no_device(leaf).host)
+    return repr(host.tolist()).encode() if host.dtype == dtypes.string else host.tobytes()
 
 
 def _put(leaf: Any, device: Device | Sharding | None) -> Any:

@@ -360,6 +360,8 @@ class Array(metaclass=_OfArrays):
     def __reduce__(self) -> Any:
         if is_key(self.aval):
             return from_words, (np.asarray(self.host), self.aval.dtype)
+        if self.aval.dtype == dtypes.string:
+            return Array, (self.aval.plain, np.asarray(self.host))
         return from_host, (np.asarray(self.host), self.aval.weak_type)
 
     def __bool__(self) -> bool:

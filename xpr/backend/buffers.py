@@ -48,9 +48,12 @@ def handler_for(aval: ShapedArray, device: Device) -> Any:
 def result_handler(aval: ShapedArray, sharding: Any) -> Any:
     """The jaxlib object that turns one result of an execution into a buffer with one of jaxlib's shardings."""
     make = runtime._jax.array_result_handler
-    # jaxlib 0.10 checks a handler's arguments unless turned off; 0.11 never does and has no such argument.
-    without_checks = {"_skip_checks": True} if "_skip_checks" in (make.__doc__ or "") else {}
-    return make(aval, sharding, committed=True, **without_checks)
+    return make(aval, sharding, committed=True, **unchecked(make))
+
+
+def unchecked(make: Callable[..., Any]) -> dict[str, bool]:
+    """The argument that turns off jaxlib 0.10's checks, by functions of jax; 0.11 has no such argument, nor checks."""
+    return {"_skip_checks": True} if "_skip_checks" in (make.__doc__ or "") else {}
 
 
 def put(host: np.ndarray, aval: ShapedArray, device: Device, copy: bool = True) -> Buffer:

@@ -44,6 +44,7 @@ def tensor_type(aval: ShapedArray) -> str:
 
     Raises:
       ArrayTooLargeError: XLA, which ends the process, can't count its bytes.
+      TypeError: programs have no such dtype.
     """
     try:
         return _type_texts[aval]
@@ -52,6 +53,11 @@ def tensor_type(aval: ShapedArray) -> str:
             raise ArrayTooLargeError(
                 f"An array of type {aval.str_short()} has {aval.size * aval.dtype.itemsize:.3g} bytes; no array can "
                 f"have more than {_MOST_BYTES:.3g} (2**63 - 1). Is one of its sizes a mistake?"
+            ) from None
+        if aval.dtype not in _ELEMENT:
+            raise TypeError(
+                f"Argument of type {aval.str_short()} is not a valid JAX type: programs compute with booleans and "
+                "numbers. Arrays of strings are put on devices, moved and read by np.asarray(x)."
             ) from None
         sizes = "".join(f"{'?' if is_symbolic_dim(n) else n}x" for n in aval.shape)
         text = f"tensor<{sizes}{_ELEMENT[aval.dtype]}>"

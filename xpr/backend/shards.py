@@ -18,7 +18,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend import processes, runtime
-from xpr.backend.buffers import Buffer, Device, get, put, raise_if_deleted, result_handler
+from xpr.backend.buffers import Buffer, Device, get, put, raise_if_deleted, result_handler, unchecked
 from xpr.backend.hlo_shardings import raw_sharding
 from xpr.backend.runtime import without_jax
 from xpr.backend.sharding import NamedSharding, typed
@@ -52,11 +52,21 @@ def assemble(parts: Sequence[np.ndarray], aval: ShapedArray, sharding: NamedShar
     check_has_local_devices(sharding)
     aval = aval.physical
     parts = [np.asarray(part, order="C") for part in parts]
+    if aval.dtype == dtypes.string:
+        return _assemble_strings(parts, aval, sharding)
     return runtime._jax.batched_device_put(
         aval, raw_sharding(sharding, aval.ndim), parts, [sharding.devices[i] for i in sharding.local], committed=True,
         force_copy=False,
         host_buffer_semantics=runtime._jax.HostBufferSemantics.ZERO_COPY, enable_x64=True,
     )  # fmt: skip
+
+
+def _assemble_strings(parts: Sequence[np.ndarray], aval: ShapedArray, sharding: NamedSharding) -> Buffer:
+    """One buffer of one on each device: of replicated strings `batched_device_put` makes one buffer alone."""
+    shard = aval.plain.update(shape=sharding.shard_shape(aval.shape))
+    buffers = [put(part, shard, sharding.devices[i]) for part, i in zip(parts, sharding.local)]
+    make = runtime._jax.ArrayImpl
+    return make(aval, raw_sharding(sharding, aval.ndim), buffers, committed=True, **unchecked(make.__init__))
 
 
 def put_in_row_major_order(buffer: Buffer, aval: ShapedArray, target: Device | NamedSharding) -> Buffer:

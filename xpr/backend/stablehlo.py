@@ -93,8 +93,8 @@ class Builder:
     """
 
     __slots__ = (
-        "_sizes", "_written", "dimensions", "draws", "lines", "literals", "located", "module", "runs_once", "token",
-        "varied",
+        "_marked", "_sizes", "_written", "dimensions", "draws", "finished", "lines", "literals", "metadata", "module",
+        "runs_once", "token", "varied",
     )  # fmt: skip
 
     def __init__(self, module: Module, token: Value | None = None):
@@ -105,9 +105,13 @@ class Builder:
         self.dimensions: dict[str, Value] = {}  # the values of dimension variables
         self.literals: dict[tuple[ShapedArray, str], Value] = {}
         self.lines: list[str] = []
-        self.located = 0  # how many lines have the location of an equation
+        self.finished = 0  # how many lines are of equations that are lowered, and have their location and metadata
+        self.metadata: Any = None  # of the equation that is lowered; None for none
+        self._marked: dict[str, tuple[Any, int]] = {}  # metadata and lines of the values that `op` wrote with some
         self._sizes: dict[Any, Value] = {}  # dimensions that were computed here
-        self._written: dict[str, Value] = {}  # the values that `op` wrote here, by the text of the operation
+        self._written: dict[
+            Any, Value
+        ] = {}  # the values that `op` wrote here, by the text of the operation and metadata
 
     @property
     def platform(self) -> str:
@@ -153,9 +157,12 @@ class Builder:
         if regions:
             middle += f" ({', '.join(regions)})"
         text = f'"{name}"({names}){middle} : ({types}) -> {tensor_type(result)}'
-        value = self._written.get(text)
+        key = text if self.metadata is None else (text, self.metadata)
+        value = self._written.get(key)
         if value is None:
-            value = self._written[text] = Value(self.module.fresh(), result)
+            value = self._written[key] = Value(self.module.fresh(), result)
+            if self.metadata is not None:
+                self._marked[value.name] = (self.metadata, len(self.lines))
             self.lines.append(f"{value.name} = {text}")
             count = math.inf if name == "stablehlo.scatter" or result.is_symbolic else result.size
             self.module.elements += count * 100 if name in _SERIES else count
@@ -211,22 +218,32 @@ class Builder:
         self.lines.append(f'{binder}"{name}"({names}){middle} : ({types}) -> ({outs})')
         return [Value(f"{out}#{i}", aval) for i, aval in enumerate(results)]
 
-    def annotate(self, value: Value, metadata: dict[str, Any]) -> None:
+    def annotate_results(self, values: Sequence[Value], start: int) -> None:
+        """Gives operations the metadata of the equation that is lowered: those that compute its results, of which lines
+        before `start` may be of other equations.
+        """
+        for value in values if self.metadata else ():
+            metadata, line = self._marked.get(value.name, (None, 0))
+            self.annotate(value, dict(self.metadata), line if metadata == self.metadata else start)
+
+    def annotate(self, value: Value, metadata: dict[str, Any], start: int = 0) -> None:
         """Gives the operation that computes a value attributes, which XLA passes on; those of arguments have none.
 
-        Metadata that the operation has already stays, but for that of the same names.
+        Metadata that the operation has already stays, but for that of the same names. Lines before `start` are of other
+        operations.
         """
         binder = f"{value.name.partition('#')[0]}"
-        for i, line in enumerate(self.lines):
+        for i, line in enumerate(self.lines[start:], start):
             if line.startswith((f"{binder} = ", f"{binder}:")):
-                start, end = line.rsplit(" : (", 1)
+                before, end = line.rsplit(" : (", 1)
                 known = ""
-                if start.endswith("}}"):
-                    start, _, known = start.rpartition(_METADATA)
+                if before.endswith("}}"):
+                    before, _, known = before.rpartition(_METADATA)
                 texts = dict(re.findall(r'(\w+) = ("[^"]*")', known))
                 texts |= {name: quoted(_metadata_text(each)) for name, each in metadata.items()}
                 pairs = ", ".join(f"{name} = {text}" for name, text in sorted(texts.items()))
-                self.lines[i] = f"{start}{_METADATA}{pairs}}}}} : ({end}"
+                self.lines[i] = f"{before}{_METADATA}{pairs}}}}} : ({end}"
+                return
 
     def constant(self, value: Any, aval: ShapedArray) -> Value:
         """A constant of the given type; a scalar `value` fills its shape."""

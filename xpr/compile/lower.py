@@ -21,7 +21,7 @@ from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, effects
 from xpr.core.memory import MemorySpace, kind_of_space
 from xpr.core.primitive import Primitive, Unsupported
-from xpr.core.source import line_number, name_stack, summarize
+from xpr.core.source import line_number, metadata_of, name_stack, summarize
 from xpr.errors import UnsupportedRule
 from xpr.passes.dce import live_jaxpr
 from xpr.passes.host_memory import computed_on_device
@@ -187,11 +187,15 @@ def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> li
             continue  # without results and effects it does nothing
         start = len(builder.lines)
         operands = [env[v] if type(v) is not Literal else literal(builder, v) for v in eqn.invars]
+        builder.metadata = metadata = metadata_of(eqn.source)
         results = lower_eqn(builder, eqn, operands)
+        start = max(start, builder.finished)  # those before are of equations of an inner jaxpr
+        if metadata is not None:
+            builder.metadata = metadata
+            builder.annotate_results(results, start)
         if builder.module.located:
-            start = max(start, builder.located)  # those before are of equations of an inner jaxpr
             builder.lines[start:] = [line + location(eqn) for line in builder.lines[start:]]
-            builder.located = len(builder.lines)
+        builder.finished = len(builder.lines)
         for v, x in zip(eqn.outvars, results):
             if v in barriers and not _is_unreduced(v):
                 x = barrier_of.get(x.name) or barrier_of.setdefault(x.name, builder.fusion_barrier(x))

@@ -7,7 +7,8 @@ from typing import Any
 
 from xpr.backend import buffers
 from xpr.backend.array import Array, in_unpinned_memory, unpinned
-from xpr.backend.sharding import NamedSharding, SingleDeviceSharding
+from xpr.backend.devices import default_device
+from xpr.backend.sharding import NamedSharding, Sharding, SingleDeviceSharding, typed
 from xpr.compile.partition import moved
 from xpr.core.avals import aval_of
 from xpr.core.memory import MemorySpace, kind_of_space
@@ -18,6 +19,8 @@ from xpr.transforms.flat import as_array
 
 def to_device(x: Any, device: Any) -> Any:
     """The array moved to a device, a sharding or a memory space; a tracer is constrained to a sharding over a mesh."""
+    if type(x) is Array and x.aval.dtype.kind == "T":
+        return _strings_on(x, device)
     if device is None:
         return x
     if type(x) is not Array:
@@ -42,6 +45,26 @@ def to_device(x: Any, device: Any) -> Any:
     if x._buffer is None or type(x._device) is NamedSharding:
         return Array(aval.plain.in_memory(space), x.host, None, device)
     return Array(aval, None, buffers.to_device(x.buffer, aval, device), device)
+
+
+def _strings_on(x: Array, device: Any) -> Array:
+    """An array of strings on a CPU device, or sharded over some, in the memory of the host, where they all are.
+
+    Raises:
+      TypeError: the device is none of a CPU.
+    """
+    target = default_device() if device is None and x._device is None else device
+    if target is None or type(target) is MemorySpace:
+        return x
+    if any(each.platform != "cpu" for each in (target.devices if isinstance(target, Sharding) else [target])):
+        raise TypeError(
+            f"String arrays can only be sharded to CPU devices, and {target} is asked for. Name one: "
+            "device_put(x, xpr.devices('cpu')[0])."
+        )
+    if isinstance(device, NamedSharding):
+        return x if x._device == device else Array(typed(x.aval, device), x.host, None, device)
+    device = device.device if isinstance(device, SingleDeviceSharding) else device
+    return x if x._device == device else Array(x.aval.plain, x.host, None, device)
 
 
 def _constrained(x: Any, sharding: NamedSharding) -> Any:

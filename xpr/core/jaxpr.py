@@ -20,7 +20,16 @@ from xpr.core.avals import ShapedArray, aval_of, describe, integer, same_type
 from xpr.core.interpreter import context
 from xpr.core.primitive import Primitive
 from xpr.core.refs import RefEffect
-from xpr.core.source import Source, describe_function, in_scopes, name_stack, saved, scopes_of, summarize
+from xpr.core.source import (
+    Source,
+    describe_function,
+    in_scopes,
+    metadata_of,
+    name_stack,
+    saved,
+    scopes_of,
+    summarize,
+)
 from xpr.dtypes import float0
 
 
@@ -99,6 +108,12 @@ class Literal:
 Atom = Var | Literal
 
 
+class EquationContext(NamedTuple):
+    """What was set where an equation was traced: the attributes of its operation, or None, see `set_xla_metadata`."""
+
+    xla_metadata: dict[str, Any] | None
+
+
 class SourceInfo(NamedTuple):
     """Where an equation was traced: the names of the scopes around, as `layer/jvp(loss)`, and its line with these."""
 
@@ -130,6 +145,12 @@ class JaxprEqn:
     def source_info(self) -> SourceInfo:
         """The user's line and the name scopes of the equation, by JAX's names."""
         return SourceInfo(name_stack(self.source), self.source)
+
+    @property
+    def ctx(self) -> EquationContext:
+        """What was set where it was traced, by JAX's names."""
+        metadata = metadata_of(self.source)
+        return EquationContext(dict(metadata) if metadata else None)
 
     @property
     def effects(self) -> frozenset[Any]:

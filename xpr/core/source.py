@@ -36,8 +36,9 @@ class SavedLine:
 
 
 Code = CodeType | SavedLine
-# The third is the operation that it is a cotangent of, see `cotangent_of`, and the fourth the names of scopes around.
-Source = tuple[Code, int] | tuple[Code, int, str] | tuple[Code, int, str, tuple[str, ...]]
+# The third is the operation that it is a cotangent of, see `cotangent_of`, and the fourth the names of scopes around,
+# among which is the `Metadata` of a block.
+Source = tuple[Code, int] | tuple[Code, int, str] | tuple[Code, int, str, tuple[Any, ...]]
 
 # Stands for the line of the call, in the equations of a library function that is traced once for all calls.
 OF_CALL: Source = (SavedLine("", 0, "a function of xpr"), 0)
@@ -131,12 +132,12 @@ class Transformation(str):
 JVP, TRANSPOSE = Transformation("jvp"), Transformation("transpose")
 
 
-def scopes_of(source: Source | None) -> tuple[str, ...]:
-    """The names of the scopes in which an equation was traced, outermost first."""
+def scopes_of(source: Source | None) -> tuple[Any, ...]:
+    """The names of the scopes in which an equation was traced, outermost first, and the metadata of blocks."""
     return source[3] if source is not None and len(source) > 3 else ()
 
 
-def in_scopes(names: tuple[str, ...], source: Source | None) -> Source | None:
+def in_scopes(names: tuple[Any, ...], source: Source | None) -> Source | None:
     """The line of an equation that is within further scopes, around those that it has."""
     if source is None or not names:
         return source
@@ -152,11 +153,33 @@ def name_stack(source: Source | None) -> str:
     """The names of the scopes in which an equation was traced: `layer/jvp(loss)`; empty outside of all scopes."""
     parts: list[str] = []
     for name in reversed(scopes_of(source)):
+        if isinstance(name, Metadata):
+            continue
         if isinstance(name, Transformation):
             parts.append(f"{name}({parts.pop() if parts else ''})")
         else:
             parts.append(name)
     return "/".join(reversed(parts))
+
+
+class Metadata(tuple[tuple[str, Any], ...]):
+    """The attributes of the operations of a block, names with values, among the names of scopes."""
+
+    __slots__ = ()
+
+
+def metadata_of(source: Source | None) -> Metadata | None:
+    """The metadata of the innermost block in which an equation was traced, or that it is derived from."""
+    if source is None or len(source) < 4:
+        return None
+    return next((name for name in reversed(source[3]) if type(name) is Metadata), None)
+
+
+def with_metadata(metadata: tuple[tuple[str, Any], ...], source: Source | None) -> Source | None:
+    """The line of an equation that is in a block with metadata, unless it has that of a block within."""
+    if metadata_of(source) is not None:
+        return source
+    return in_scopes((Metadata(metadata),), source)
 
 
 def line_number(source: Source) -> int:

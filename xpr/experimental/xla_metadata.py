@@ -19,6 +19,9 @@ __all__ = ["set_xla_metadata"]
 def set_xla_metadata(x: Any = None, **kwargs: Any) -> Any:
     """Gives operations attributes: those of a block or a function, or those that compute given arrays.
 
+    What is derived from operations of a block, as in derivatives, has its attributes, too: `eqn.ctx.xla_metadata`.
+    Texts and files of jaxprs leave those of blocks out; texts and files of lowered programs have them.
+
     Args:
       x: a pytree of arrays; None for a context manager, which is a decorator as well.
       **kwargs: the attributes, texts, numbers or booleans. In nested blocks a None takes one away.

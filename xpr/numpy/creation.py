@@ -118,6 +118,8 @@ def array(
         return sharded(array(object, dtype, copy, order, ndmin, device=device), out_sharding, "array")
     if order not in ("K", "C", "A", None):
         raise NotImplementedError(f"array: arrays have no memory order, so order={order!r} can't be had. Leave it out.")
+    if type(object) is np.ndarray and object.dtype.kind == "T":
+        return to_device(_of_strings(object, dtype), device)
     result = _array_of(object, None if dtype is None else requested_dtype(dtype), copy)
     if ndmin and result.aval.ndim < ndmin:
         result = reshape(result, (1,) * (ndmin - result.aval.ndim) + result.aval.shape)
@@ -130,7 +132,9 @@ def placed(x: Any, device: Any) -> Any:
 
 
 def on_no_device(x: Any) -> Any:
-    """An array of a value, which is not put anywhere."""
+    """An array of a value, which is not put anywhere; also of strings."""
+    if type(x) is np.ndarray and x.dtype.kind == "T":
+        return _of_strings(x, None)
     return _array_of(x, None, False)
 
 
@@ -194,7 +198,8 @@ def copied(x: Array) -> Array:
     """An array with the same value that shares no memory with `x`, so that either may be donated."""
     if not isinstance(context.trace, EvalTrace):
         return x
-    if type(x._device) is not NamedSharding and (x._host is not None or x.device.platform == "cpu"):
+    on_one_cpu = type(x._device) is not NamedSharding and (x._host is not None or x.device.platform == "cpu")
+    if on_one_cpu or x.aval.dtype == dtypes.string:
         return Array(x.aval, np.array(x.host), None, x._device)
     return copy_p.bind(x)
 
@@ -230,6 +235,22 @@ def _of_host(x: np.ndarray, dtype: np.dtype | None, fresh: bool = False) -> Arra
     else:
         value = x
     return from_host(value.copy() if value is x and not fresh else value)
+
+
+def _of_strings(x: np.ndarray, dtype: Any) -> Array:
+    """An array of strings, which keeps its dtype.
+
+    Raises:
+      TypeError: another dtype is asked for, or a string may be missing.
+    """
+    if x.dtype != dtypes.string:
+        raise TypeError(_not_numeric(x))
+    if dtype is not None and dtype != dtypes.string:
+        raise TypeError(
+            f"Cannot make an array with dtype {np.dtype(dtype).name} from an object with dtype {x.dtype.name}: strings "
+            "are not converted. Convert them in NumPy, x.astype(dtype)."
+        )
+    return Array(ShapedArray(x.shape, dtypes.string), x.copy())
 
 
 def _not_numeric(x: Any) -> str:

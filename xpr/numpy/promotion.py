@@ -312,7 +312,10 @@ def requested_dtype(dtype: Any) -> np.dtype:
     if canonical not in _HELD:
         if type(canonical) is dtypes.KeyType:  # type: ignore[comparison-overlap]  # the one dtype that is not NumPy's
             return canonical
-        raise TypeError(f"dtype {canonical} was asked for. Arrays hold booleans, integers, floats and complex numbers.")
+        strings = "; strings where a NumPy array has them" if canonical == dtypes.string else ""
+        raise TypeError(
+            f"dtype {canonical} was asked for. Arrays hold booleans, integers, floats and complex numbers{strings}."
+        )
     if canonical in dtypes.NARROWED and dtype not in (int, float, complex):
         wide = np.dtype(dtype)
         if wide != canonical:

@@ -20,6 +20,7 @@ from xpr.core.jaxpr import (
     require_closed_jaxpr,
     with_subjaxprs,
 )
+from xpr.core.source import metadata_of
 from xpr.passes.dce import has_effect
 from xpr.passes.structure import operand_key, parameters_key
 
@@ -106,6 +107,9 @@ def _earlier_results(eqn: JaxprEqn, first: dict[Any, Sequence[Var]]) -> Sequence
     key: Any = (primitive, *operands)
     if eqn.params:
         key = (key, *parameters_key(eqn))
+    metadata = metadata_of(eqn.source)
+    if metadata is not None:
+        key = (key, metadata)
     try:
         known = first.setdefault(key, eqn.outvars)
     except TypeError:  # a parameter that can't be hashed

@@ -17,6 +17,7 @@ from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Unit, UnitVar, Var, unitvar
 from xpr.core.primitive import cache_key
 from xpr.core.refs import Ref
+from xpr.core.source import metadata_of
 from xpr.dtypes import INEXACT
 from xpr.passes.dce import has_effect
 from xpr.text.parameters import ConstantHole, parts_of
@@ -57,7 +58,7 @@ class EquationNumbers:
             if eqn in numbers:
                 continue
             primitive = eqn.primitive
-            signature = (primitive, *map(_aval, eqn.invars))
+            signature = (primitive, metadata_of(eqn.source), *map(_aval, eqn.invars))
             if primitive.call:
                 numbers[eqn] = self.of_call(eqn, signature)
             elif eqn.params or primitive.effect:
@@ -124,7 +125,7 @@ def structure(jaxpr: Jaxpr | ClosedJaxpr, weak: bool = False) -> Structure:
             numbers.setdefault(var, len(numbers))
             types.append(_type(var, weak))
         params = tuple([(k, _value(v, weak)) for k, v in sorted(eqn.params.items())]) if eqn.params else ()
-        eqns.append((eqn.primitive, params, operands, tuple(types)))
+        eqns.append((eqn.primitive, params, metadata_of(eqn.source), operands, tuple(types)))
     binders = tuple([_type(v, weak) for v in jaxpr.constvars]), tuple([_type(v, weak) for v in jaxpr.invars])
     outs = tuple([numbers[v] if v in numbers else _atom(v, weak) for v in jaxpr.outvars])  # type: ignore[index]
     return Structure((binders, tuple(eqns), outs))

@@ -26,7 +26,7 @@ from xpr.core.result_types import SumOverShards
 from xpr.core.source import describe_function, here, summarize, text_of, without_scopes
 from xpr.errors import RefError
 from xpr.transforms.leaks import refuse_leaks
-from xpr.transforms.metadata import with_metadata
+from xpr.transforms.metadata import with_metadata_of_block
 
 _HELD_ITSELF = frozenset({Array, bool, int, float, complex})  # the types that nearly all operands from outside have
 
@@ -219,7 +219,7 @@ def stage(
         trace = StageTrace(context.trace, signature, shardings)
     arguments = [trace.argument(aval) for aval in in_avals]
     before = context.trace, context.source
-    context.trace, context.source = with_metadata(trace), without_scopes(context.source)
+    context.trace, context.source = with_metadata_of_block(trace), without_scopes(context.source)
     try:
         closed = trace.finish(fun(*arguments))
     finally:
