@@ -886,7 +886,7 @@ class TestEndOfTheProcess:
             atexit.register(lambda: print([y.is_ready() for y in kept], f(x).is_ready()))
             import xpr, xpr.numpy as jnp
             f = xpr.jit(lambda x: xpr.lax.fori_loop(0, 30, lambda i, y: y @ x * 1e-3, x))
-            x = jnp.ones((900, 900))
+            x = jnp.ones((500, 500))
             for _ in range(3):
                 f(x)  # nobody has the result
             kept.append(f(x))
@@ -901,7 +901,7 @@ class TestEndOfTheProcess:
             atexit.register(lambda: print([y.is_ready() for y in kept]))
             import xpr, xpr.numpy as jnp
             from xpr.sharding import Mesh, NamedSharding, PartitionSpec as P
-            x = xpr.device_put(jnp.ones((800, 800)), NamedSharding(Mesh(xpr.devices(), "i"), P("i")))
+            x = xpr.device_put(jnp.ones((500, 500)), NamedSharding(Mesh(xpr.devices(), "i"), P("i")))
             kept.append(xpr.jit(lambda x: xpr.lax.fori_loop(0, 30, lambda i, y: y @ x * 1e-3, x))(x))
             """,
             XPR_NUM_CPU_DEVICES="2",

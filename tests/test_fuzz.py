@@ -19,7 +19,7 @@ from xpr.primitives import elementwise
 
 pytestmark = pytest.mark.optimized
 
-PARTS, PROGRAMS = 2, 40
+PARTS, PROGRAMS = 2, 25
 
 
 @pytest.mark.parametrize("part", range(PARTS))

@@ -392,7 +392,7 @@ def fill_the_disk(folder):
 def test_killed_saves(tmp_path):
     """See killed_saves.py."""
     done = subprocess.run(
-        [sys.executable, "-m", "tests.killed_saves", str(tmp_path), "8"],
+        [sys.executable, "-m", "tests.killed_saves", str(tmp_path), "4"],
         capture_output=True, text=True, cwd=ROOT, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
