@@ -63,6 +63,7 @@ ORDER: dict[str, Operation] = {
     "median": (lambda np, x: np.median(x), one),
     "histogram, 50 bins": (lambda np, x: np.histogram(x, 50)[0], one),
     "argmax": (lambda np, x: np.argmax(x), one),
+    "argmax of rows of 1000": (lambda np, x: np.argmax(x, 1), lambda normal, n: [normal(n // 1000, 1000)]),
     "cumsum": (lambda np, x: np.cumsum(x), one),
 }
 REDUCTIONS: dict[str, Operation] = {

@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "text.h"
+
 typedef int (*sort_function)(void *start, intptr_t n, void *unused); /* as NumPy declares them */
 
 static sort_function sort_int32, sort_int64;
@@ -13,15 +15,6 @@ static sort_function sort_int32, sort_int64;
 void xpr_set_sorts(void *of_int32, void *of_int64) {
     sort_int32 = (sort_function)of_int32;
     sort_int64 = (sort_function)of_int64;
-}
-
-static void read_numbers(const char *text, size_t length, long long numbers[3]) {
-    memset(numbers, 0, 3 * sizeof *numbers);
-    for (size_t i = 0; i < length; i++)
-        if (text[i] == ' ')
-            numbers++;
-        else
-            *numbers = *numbers * 10 + (text[i] - '0');
 }
 
 enum { FEW = 4096, BITS = 11, BUCKETS = 1 << BITS }; /* NumPy sorts few numbers faster than buckets do */
@@ -60,7 +53,7 @@ DEFINE_SORT_BY_BUCKETS(sort_high_halves, uint64_t, 32, 3)
 void xpr_sort(void **results, const void **operands, const char *text, size_t length, void *status) {
     long long numbers[3];
     (void)status;
-    read_numbers(text, length, numbers);
+    read_numbers(text, length, numbers, 3);
     long long rows = numbers[0], n = numbers[1], bytes = numbers[2];
     memcpy(results[0], operands[0], rows * n * bytes);
     for (long long i = 0; i < rows; i++) {
@@ -80,7 +73,7 @@ void xpr_sort(void **results, const void **operands, const char *text, size_t le
 void xpr_order(void **results, const void **operands, const char *text, size_t length, void *status) {
     long long numbers[3];
     (void)status;
-    read_numbers(text, length, numbers);
+    read_numbers(text, length, numbers, 3);
     long long rows = numbers[0], n = numbers[1], keys = numbers[2];
     uint64_t *work = results[1];
     for (long long row = 0; row < rows; row++) {
