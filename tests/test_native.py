@@ -40,6 +40,31 @@ def test_sorts_are_numpys(dtype, shape, axis):
 
 
 @BUILT
+def test_sorts_in_place_leave_what_is_read_later():
+    x = np.random.default_rng(0).integers(0, 999, 5000).astype(np.int32)
+    for ordered, kept in (xpr.jit(lambda x: (jnp.sort(x), x + 1))(x), xpr.jit(lambda x: (jnp.sort(x + 1), x))(x)):
+        shift = int(kept[0] == x[0])
+        np.testing.assert_array_equal(ordered, np.sort(x) + shift)
+        np.testing.assert_array_equal(kept, x + 1 - shift)
+
+
+WITHOUT_AVX2 = """
+import numpy as np, xpr.numpy as jnp, xpr
+for dtype in ("int32", "int64"):
+    x = np.random.default_rng(0).integers(-(2**30), 2**30, (2, 5000)).astype(dtype)
+    with xpr.enable_x64():
+        np.testing.assert_array_equal(xpr.jit(jnp.sort)(x), np.sort(x))
+"""
+
+
+@BUILT
+@pytest.mark.parametrize("without", ["AVX2", "X86_V3"])
+def test_sorts_where_those_of_numpy_are_slow(without):
+    """NumPy warns where it has no such features to disable."""
+    run_python("import warnings; warnings.simplefilter('ignore')" + WITHOUT_AVX2, NPY_DISABLE_CPU_FEATURES=without)
+
+
+@BUILT
 def test_equal_keys_stay_in_order_by_several_keys():
     keys = [np.random.default_rng(i).integers(0, 9, 10_000) for i in range(3)]
     with enable_x64():

@@ -1,4 +1,4 @@
-"""Calls of functions in C (`backend/native.py`) from programs on CPU; they take rows of an array along its last axis."""
+"""Calls of functions in C (`backend/native.py`) from programs on CPU, which take the rows of an array's last axis."""
 
 from __future__ import annotations
 
@@ -31,9 +31,17 @@ def moved_last(b: Builder, v: Value, dimension: int) -> Value:
 
 
 def call(
-    b: Builder, target: str, sizes: Sequence[int], operands: list[Value], results: list[ShapedArray]
+    b: Builder,
+    target: str,
+    sizes: Sequence[int],
+    operands: list[Value],
+    results: list[ShapedArray],
+    in_place: bool = False,
 ) -> list[Value]:
-    """Calls a function with the text that its description in C asks for, of the numbers `sizes`."""
+    """Calls a function with the text that its description in C asks for, of the numbers `sizes`.
+
+    `in_place`: the first of several results is written over the first operand, or a copy of it.
+    """
 
     def layouts(avals: Sequence[ShapedArray]) -> str:
         orders = [int_list(range(aval.ndim)[::-1]) for aval in avals]
@@ -43,4 +51,7 @@ def call(
         f'call_target_name = "{target}", api_version = 3 : i32, backend_config = "{" ".join(map(str, sizes))}", '
         f"operand_layouts = {layouts([v.aval for v in operands])}, result_layouts = {layouts(results)}"
     )
+    if in_place:
+        places = "output_tuple_indices = [0], operand_index = 0, operand_tuple_indices = []"
+        properties += f", output_operand_aliases = [#stablehlo.output_operand_alias<{places}>]"
     return b.ops("stablehlo.custom_call", operands, results, properties)
