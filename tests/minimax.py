@@ -241,7 +241,7 @@ def erf_inv_tables() -> dict[str, tuple[str, Function, Any, Any, int, Function |
         return what, function, *ends, count, lambda s: 1 / (1 + function(s))
 
     return {
-        "ERF_INV": near("16", "7.5", 21),
+        "ERF_INV": near("16", "7.5", 19),
         "LONG_ERF_INV": near("6.25", "1.5", 24),
         "LONG_ERF_INV_FAR": far("6.25", 37, "0.28125", 24),
     }
