@@ -63,7 +63,7 @@ ORDER: dict[str, Operation] = {
     "median": (lambda np, x: np.median(x), one),
     "histogram, 50 bins": (lambda np, x: np.histogram(x, 50)[0], one),
     "searchsorted in 1000": (
-        lambda np, x, edges: np.searchsorted(edges, x),
+        lambda np, x, edges: np.searchsorted(edges, x, side="right"),
         lambda normal, n: [normal(n), np.sort(normal(1000))],
     ),
     "argmax": (lambda np, x: np.argmax(x), one),
