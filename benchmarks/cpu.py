@@ -62,14 +62,19 @@ ORDER: dict[str, Operation] = {
     "sort of rows of 1000": (lambda np, x: np.sort(x), lambda normal, n: [normal(n // 1000, 1000)]),
     "median": (lambda np, x: np.median(x), one),
     "histogram, 50 bins": (lambda np, x: np.histogram(x, 50)[0], one),
+    "searchsorted in 1000": (
+        lambda np, x, edges: np.searchsorted(edges, x, side="right"),
+        lambda normal, n: [normal(n), np.sort(normal(1000))],
+    ),
     "argmax": (lambda np, x: np.argmax(x), one),
+    "argmax of rows of 1000": (lambda np, x: np.argmax(x, 1), lambda normal, n: [normal(n // 1000, 1000)]),
     "cumsum": (lambda np, x: np.cumsum(x), one),
 }
 REDUCTIONS: dict[str, Operation] = {
     "sum": (lambda np, x: np.sum(x), one),
     "sum along axis 0, rows of 1000": (lambda np, x: np.sum(x, 0), lambda normal, n: [normal(n // 1000, 1000)]),
     "transpose, rows of 1000": (
-        lambda np, x: np.copy(np.transpose(x)),
+        lambda np, x: np.reshape(np.transpose(x), (-1,)),  # NumPy's copy would stay transposed
         lambda normal, n: [normal(n // 1000, 1000)],
     ),
     "3x3 solve, batched": (
@@ -107,7 +112,6 @@ def torch() -> Library | None:
         cumsum=lambda x: torch.cumsum(x, 0),
         histogram=lambda x, bins: (torch.histc(x, bins),),
         transpose=lambda x: x.T,
-        copy=lambda x: x.contiguous(),
         sum=lambda x, *axes: torch.sum(x, *axes),
     )
     return SimpleNamespace(__name__="torch", numpy=names, block_until_ready=lambda result: result)

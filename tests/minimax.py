@@ -119,8 +119,9 @@ def tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | None]]:
         "ARCTANGENT": ("arctan(x) / x in x^2, |x| <= tan(pi / 8)", arc, 0, eighth**2, 7, None),
         "ARCSINE": ("arcsin(x) / x in x^2, |x| <= 1/2", arcsine, 0, mp.mpf("0.2501"), 8, None),
         "EXPONENTIAL": ("exp(x), |x| <= log(2) / 2", mp.exp, -half_ln2, half_ln2, 8, None),
-        "EXPONENTIAL_MINUS_ONE": (
-            "(exp(x) - 1) / x, |x| <= log(2) / 2", of(mp.expm1, [0, 1], 1), -half_ln2, half_ln2, 8, None),
+        "EXPONENTIAL_REST": (
+            "(exp(x) - 1 - x) / x^2, -log(2) / 2 <= x <= 0.347", of(mp.exp, [1, 1, mp.mpf(1) / 2], 2), -half_ln2,
+            mp.mpf("0.347"), 6, lambda x: x * x / mp.exp(x)),
         "POWER_OF_2": ("2^x, |x| <= 1/2", lambda x: mp.mpf(2) ** x, mp.mpf("-0.5001"), mp.mpf("0.5001"), 8, None),
         "HYPERBOLIC_SINE": (
             "sinh(x) / x in x^2, |x| <= log(2) / 2", of_square(mp.sinh, 1), 0, half_ln2**2, 4, None),
@@ -240,7 +241,7 @@ def erf_inv_tables() -> dict[str, tuple[str, Function, Any, Any, int, Function |
         return what, function, *ends, count, lambda s: 1 / (1 + function(s))
 
     return {
-        "ERF_INV": near("16", "7.5", 21),
+        "ERF_INV": near("16", "7.5", 19),
         "LONG_ERF_INV": near("6.25", "1.5", 24),
         "LONG_ERF_INV_FAR": far("6.25", 37, "0.28125", 24),
     }

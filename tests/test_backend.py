@@ -479,6 +479,18 @@ def test_large_transposes_are_written_in_tiles(device):
     assert option not in flags_of(compile_options(device, None, codegen=Codegen(tiled=True)))[1]
 
 
+def test_lone_functions_are_written_in_tiles_for_short_vectors(device, monkeypatch):
+    def lone(f):
+        return lower_jaxpr(xpr.make_jaxpr(f)(np.ones(9, np.float32)).jaxpr).codegen.lone
+
+    assert lone(jnp.exp) and lone(jnp.tanh)
+    assert not lone(jnp.sqrt) and not lone(lambda x: jnp.exp(-x))
+    for has_avx512 in (True, False):
+        monkeypatch.setattr("xpr.backend.compile_options.HAS_AVX512", has_avx512)
+        written = flags_of(compile_options(device, None, codegen=Codegen(lone=True)))[1]
+        assert (b"xla_cpu_disable_tiled_emitter" in written) is has_avx512
+
+
 def test_programs_that_run_for_microseconds_are_compiled_quickly():
     def quick(f, n):
         return lower_jaxpr(xpr.make_jaxpr(f)(np.ones(n, np.float32)).jaxpr).codegen.quick

@@ -4,13 +4,14 @@ import gc
 import re
 import weakref
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import xpr
 import xpr.numpy as jnp
 from tests.helpers import run_python
-from xpr import tree, tree_util
+from xpr import dtypes, lax, tree, tree_util
 from xpr.backend import native
 from xpr.compile import known_calls
 from xpr.config_contexts import enable_x64
@@ -39,6 +40,31 @@ def test_sorts_are_numpys(dtype, shape, axis):
 
 
 @BUILT
+def test_sorts_in_place_leave_what_is_read_later():
+    x = np.random.default_rng(0).integers(0, 999, 5000).astype(np.int32)
+    for ordered, kept in (xpr.jit(lambda x: (jnp.sort(x), x + 1))(x), xpr.jit(lambda x: (jnp.sort(x + 1), x))(x)):
+        shift = int(kept[0] == x[0])
+        np.testing.assert_array_equal(ordered, np.sort(x) + shift)
+        np.testing.assert_array_equal(kept, x + 1 - shift)
+
+
+WITHOUT_AVX2 = """
+import numpy as np, xpr.numpy as jnp, xpr
+for dtype in ("int32", "int64"):
+    x = np.random.default_rng(0).integers(-(2**30), 2**30, (2, 5000)).astype(dtype)
+    with xpr.enable_x64():
+        np.testing.assert_array_equal(xpr.jit(jnp.sort)(x), np.sort(x))
+"""
+
+
+@BUILT
+@pytest.mark.parametrize("without", ["AVX2", "X86_V3"])
+def test_sorts_where_those_of_numpy_are_slow(without):
+    """NumPy warns where it has no such features to disable."""
+    run_python("import warnings; warnings.simplefilter('ignore')" + WITHOUT_AVX2, NPY_DISABLE_CPU_FEATURES=without)
+
+
+@BUILT
 def test_equal_keys_stay_in_order_by_several_keys():
     keys = [np.random.default_rng(i).integers(0, 9, 10_000) for i in range(3)]
     with enable_x64():
@@ -53,10 +79,43 @@ def test_empty_rows_and_nan():
     np.testing.assert_array_equal(xpr.jit(jnp.argsort)(x), np.argsort(x, kind="stable"))
 
 
+INDEXED = [*DTYPES[:-1], "int16", "uint16", "bfloat16", "int4", "uint4"]
+
+
+@BUILT
+@pytest.mark.parametrize("dtype", INDEXED)
+@pytest.mark.parametrize("shape", [(3, 300), (5000,), (2, 1, 300)])
+def test_argmax_and_argmin_are_numpys(dtype, shape):
+    """The first of equal elements, and the first nan before all."""
+    kind, lowest = np.dtype(getattr(ml_dtypes, dtype, dtype)), 0 if dtype.startswith("u") else -7
+    x = np.random.default_rng(0).integers(lowest, 8, shape)
+    samples = [x.astype(kind), np.zeros(shape, kind)]
+    if dtypes.issubdtype(kind, np.floating):
+        with_nan = samples[0].copy()
+        with_nan[..., [40, 41, 250]] = np.nan
+        samples.append(np.where(x > 5, np.inf, with_nan).astype(kind))
+    with enable_x64():
+        for each in samples:
+            for index in (np.int32, np.int64, np.uint8):
+                find = xpr.jit(lambda x, index=index: [f(x, x.ndim - 1, index) for f in (lax.argmax, lax.argmin)])
+                assert "xpr_index" in find.lower(each).as_text()
+                wide = each.astype(np.float64)
+                for found, f in zip(find(each), (np.argmax, np.argmin)):
+                    np.testing.assert_array_equal(found, f(wide, -1).astype(index), strict=True)
+
+
+@BUILT
+def test_short_rows_and_other_axes_are_left_to_xla():
+    for shape, axis in [((100, 10), 1), ((5000, 2), 0), ((0, 300), 1)]:
+        find = xpr.jit(lambda x, axis=axis: jnp.argmax(x, axis))
+        assert "xpr_" not in find.lower(np.zeros(shape, np.float32)).as_text()
+        assert not np.any(find(np.zeros(shape, np.float32)))
+
+
 SORTED = """
 import numpy as np, xpr, xpr.numpy as jnp
 x = np.random.default_rng(0).normal(size=(3, 5000)).astype("f")
-program = xpr.jit(lambda x: (jnp.sort(x), jnp.argsort(x, 0), jnp.lexsort((x[0], jnp.rint(x[1])))))
+program = xpr.jit(lambda x: (jnp.sort(x), jnp.argsort(x, 0), jnp.lexsort((x[0], jnp.rint(x[1]))), jnp.argmax(x, 1)))
 print("xpr_sort" in program.lower(x).as_text(), *[hash(np.asarray(y).tobytes()) for y in program(x)])
 """
 
@@ -69,7 +128,7 @@ def test_without_the_functions_results_are_the_same():
 
 
 def test_exported_programs_do_not_call_them():
-    exported = xpr.export.export(xpr.jit(jnp.sort))(np.arange(3.0))
+    exported = xpr.export.export(xpr.jit(lambda x: (jnp.sort(x), jnp.argmax(x))))(np.arange(300.0))
     assert "xpr_" not in exported.mlir_module()
 
 
@@ -235,7 +294,7 @@ def test_calls_are_the_same_without_c():
 TREES = """
 import collections, time
 from typing import NamedTuple
-from xpr import tree, tree_util
+from xpr import dtypes, lax, tree, tree_util
 
 class Pair(NamedTuple):
     left: object

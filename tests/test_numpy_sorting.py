@@ -410,6 +410,18 @@ def test_lcm_wraps_as_in_numpy():
     np.testing.assert_array_equal(jnp.lcm(x, y), np.lcm(x, y))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int32"])
+def test_searchsorted_in_vectors_of_every_length(dtype):
+    rng = np.random.default_rng(0)
+    for n in [*range(1, 70), 127, 128, 129, 1000]:
+        a = np.sort(rng.normal(size=n) * 20).astype(dtype)
+        v = np.concatenate([a, a + 1, rng.normal(size=9) * 30]).astype(dtype)
+        v[:2] = v.min() - 1, v.max() + 1
+        for side in ("left", "right"):
+            found = jnp.searchsorted(a, v, side, method="scan")
+            np.testing.assert_array_equal(found, np.searchsorted(a, v, side))
+
+
 def test_positions_in_long_vectors_have_64_bits():
     long, one = (xpr.ShapeDtypeStruct(shape, np.float32) for shape in ((1 << 31,), ()))
     with xpr.enable_x64(True):

@@ -20,6 +20,9 @@ POLYMORPHIC = "jax.uses_shape_polymorphism = true"  # an attribute of modules
 _DEEP = 8  # products
 _FEW_ELEMENTS = 1 << 16  # of all results together; a program, or step of a loop, of fewer runs for microseconds
 
+_FUNCTIONS = ('"stablehlo.exponential"', '"stablehlo.tanh"')
+_SHORT = 1000  # characters: a text that may have one operation
+
 
 class Codegen(NamedTuple):
     """How XLA:CPU is to generate the code of a program.
@@ -28,11 +31,13 @@ class Codegen(NamedTuple):
       unrolled: loops are unrolled.
       tiled: transposes are computed tile by tile.
       quick: the program takes more time to compile than to run.
+      lone: the program is one exponential or hyperbolic tangent.
     """
 
     unrolled: bool = True
     tiled: bool = False
     quick: bool = False
+    lone: bool = False
 
 
 class Module(ProgramDevices):
@@ -70,7 +75,12 @@ class Module(ProgramDevices):
         unrolled = self.has_hot_loops or self.products < _DEEP
         alone = self.mesh is None and not self.is_polymorphic
         quick = self.elements <= _FEW_ELEMENTS and alone and not self.draws
-        return Codegen(unrolled, self.has_large_transposes, quick)
+        return Codegen(unrolled, self.has_large_transposes, quick, self._is_lone_function())
+
+    def _is_lone_function(self) -> bool:
+        """Whether it is one operation, of those in `_FUNCTIONS`."""
+        text = self.functions[0] if len(self.functions) == 1 else ""
+        return len(text) < _SHORT and text.count('"stablehlo.') == 1 and any(name in text for name in _FUNCTIONS)
 
     def fresh(self) -> str:
         """A new name of an SSA value."""

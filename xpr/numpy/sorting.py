@@ -23,7 +23,7 @@ from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtype
 from xpr.primitives import elementwise as e
 from xpr.primitives import sorting as primitive
 from xpr.primitives.shapes import broadcast_in_dim, full, one_axis, reduce_sum, reshape, rev
-from xpr.primitives.slicing import broadcasted_iota, concatenate, select
+from xpr.primitives.slicing import broadcasted_iota, concatenate
 
 __all__ = ["argpartition", "argsort", "digitize", "lexsort", "partition", "searchsorted", "sort", "sort_complex"]
 
@@ -297,18 +297,22 @@ def _position_dtype(n: Any) -> np.dtype:
 
 
 def _by_halving(a: Any, v: Any, side: str) -> Any:
-    """Binary search, bit by bit from the highest: is the element before position `low + step` still before `v`?"""
+    """Binary search among 2^k - 1 elements from `low` on, k times: is the middle one still before `v`?
+
+    The first step leaves so many, the last ones or the first. Steps are added, not chosen: choices become branches,
+    which processors foresee only half of the time.
+    """
     n = aval_of(a).size
-    shape = aval_of(v).shape
-    number = _position_dtype(n).type
-    low: Any = full(shape, 0, _position_dtype(n))
-    step = 1 << (n.bit_length() - 1)
-    while step:
-        position = e.add(low, number(step))
-        element = read(a, e.min(e.sub(position, number(1)), number(n - 1)))
-        goes = e.bitwise_and(e.le(position, number(n)), _goes_before(element, v, side))
-        low = select(goes, position, low)
-        step //= 2
+    dtype = _position_dtype(n)
+    dtype.type(n)  # an OverflowError, where positions don't fit
+    low: Any = full(aval_of(v).shape, 0, dtype)
+    half = 1 << (n.bit_length() - 1)
+    middle, step = n - half, n - half + 1
+    while half:
+        goes = _goes_before(read(a, e.add(low, dtype.type(middle))), v, side)
+        low = e.add(low, e.mul(convert(goes, dtype), dtype.type(step)))
+        half //= 2
+        middle, step = half - 1, half
     return low
 
 

@@ -4,7 +4,8 @@ XLA:CPU sorts one array of integers by their own `<` with a native sort, and any
 comparison: with 32-bit keys turned into integers, and the index of each in the low half of a 64-bit one, f32[1000000]
 is sorted in 65 ms, not 250, and put in order with another array in 60, not 280 (of 1000: 15 and 20 us, not 105 and
 190). Wider and further keys are sorted one 32-bit digit after another, the least significant first, as on punched
-cards. Functions in C (backend/c/sort.c) do both in 5 and 14 ms, where there are any and the program stays here.
+cards. Functions in C (backend/c/sort.c) do both in 4 to 9 and 14 to 25 ms, where there are any and the program stays
+here.
 
 The order: -inf to inf, then nan, whatever its sign; -0 equals 0; complex numbers by their real parts, then by their
 imaginary ones; False before True. Everything is written twice here, in StableHLO and in NumPy.
@@ -19,11 +20,12 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend import native
-from xpr.backend.mlir_text import int_array, int_list
+from xpr.backend.mlir_text import int_array
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.dtypes import COMPLEX, FLOATS, UNSIGNED, int32, int64
+from xpr.primitives import native_calls
 
 _SIGN = {int32: -(2**31), int64: -(2**63)}
 _ALL_BUT_SIGN = {int32: 2**31 - 1, int64: 2**63 - 1}
@@ -131,61 +133,29 @@ def _first_less(b: Builder, lefts: list[Value], rights: list[Value]) -> Value:
 
 def sort_ordered(b: Builder, v: Value, dimension: int) -> Value:
     """Integers sorted by themselves."""
-    if _is_native(b, v):
-        rows = _last(b, v, dimension)
-        count, n = _rows(rows)
+    if native_calls.are_possible(b, v):
+        rows = native_calls.moved_last(b, v, dimension)
+        count, n = native_calls.rows_of(rows)
         results = [rows.aval, rows.aval.update(shape=(n,))]
-        ordered_rows, _ = _native_call(b, native.SORT, [count, n, v.aval.dtype.itemsize], [rows], results)
-        return _last(b, ordered_rows, dimension)
+        sizes = [count, n, v.aval.dtype.itemsize]
+        ordered_rows, _ = native_calls.call(b, native.SORT, sizes, [rows], results, in_place=True)
+        return native_calls.moved_last(b, ordered_rows, dimension)
     return lower_sort(b, [v], dimension, _first_less, False)[0]
 
 
-def _is_native(b: Builder, v: Value) -> bool:
-    """Whether a function in C sorts it: in a program that runs here, on one device."""
-    here = b.platform == "cpu" and b.module.mesh is None and not b.module.exported
-    return here and not is_symbolic_dim(v.aval.size) and native.available()
-
-
-def _rows(v: Value) -> tuple[int, int]:
-    """The number of rows along the last axis, and their length."""
-    n = v.aval.shape[-1]
-    return v.aval.size // n, n
-
-
-def _last(b: Builder, v: Value, dimension: int) -> Value:
-    """A dimension and the last one exchanged."""
-    axes = list(range(v.aval.ndim))
-    axes[dimension], axes[-1] = axes[-1], axes[dimension]
-    return v if dimension == v.aval.ndim - 1 else b.transpose(v, axes)
-
-
-def _native_call(
-    b: Builder, target: str, sizes: Sequence[int], operands: list[Value], results: list[ShapedArray]
-) -> list[Value]:
-    def layouts(avals: Sequence[ShapedArray]) -> str:
-        orders = [int_list(range(aval.ndim)[::-1]) for aval in avals]
-        return f"[{', '.join(f'dense<{o}> : tensor<{aval.ndim}xindex>' for o, aval in zip(orders, avals))}]"
-
-    properties = (
-        f'call_target_name = "{target}", api_version = 3 : i32, backend_config = "{" ".join(map(str, sizes))}", '
-        f"operand_layouts = {layouts([v.aval for v in operands])}, result_layouts = {layouts(results)}"
-    )
-    return b.ops("stablehlo.custom_call", operands, results, properties)
-
-
 def _order_of_native(b: Builder, keys: list[Value], dimension: int) -> Value:
-    digits = [_last(b, digit, dimension) for key in keys for digit in _digits(b, key)]
-    rows, n = _rows(digits[0])
+    digits = [native_calls.moved_last(b, digit, dimension) for key in keys for digit in _digits(b, key)]
+    rows, n = native_calls.rows_of(digits[0])
     work = ShapedArray((2 * n,), int64)
-    order, _ = _native_call(b, native.ORDER, [rows, n, len(digits)], digits, [digits[0].aval, work])
-    return _last(b, order, dimension)
+    order, _ = native_calls.call(b, native.ORDER, [rows, n, len(digits)], digits, [digits[0].aval, work])
+    return native_calls.moved_last(b, order, dimension)
 
 
 def order_of(b: Builder, keys: list[Value], dimension: int) -> Value:
     """int32 indices along a dimension that put rows of ordered integers in order; equal ones stay as they are."""
     if b.platform != "cpu":
         return _order_by_comparison(b, keys, dimension)
-    if _is_native(b, keys[0]):
+    if native_calls.are_possible(b, keys[0]):
         return _order_of_native(b, keys, dimension)
     order = None
     for digit in reversed([digit for key in keys for digit in _digits(b, key)]):

@@ -6,22 +6,17 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "text.h"
+
 typedef int (*sort_function)(void *start, intptr_t n, void *unused); /* as NumPy declares them */
 
 static sort_function sort_int32, sort_int64;
+static int sorts_many; /* whether they use vector instructions, and are faster than buckets for many numbers, too */
 
-void xpr_set_sorts(void *of_int32, void *of_int64) {
+void xpr_set_sorts(void *of_int32, void *of_int64, int are_fast) {
     sort_int32 = (sort_function)of_int32;
     sort_int64 = (sort_function)of_int64;
-}
-
-static void read_numbers(const char *text, size_t length, long long numbers[3]) {
-    memset(numbers, 0, 3 * sizeof *numbers);
-    for (size_t i = 0; i < length; i++)
-        if (text[i] == ' ')
-            numbers++;
-        else
-            *numbers = *numbers * 10 + (text[i] - '0');
+    sorts_many = are_fast;
 }
 
 enum { FEW = 4096, BITS = 11, BUCKETS = 1 << BITS }; /* NumPy sorts few numbers faster than buckets do */
@@ -56,16 +51,16 @@ DEFINE_SORT_BY_BUCKETS(sort_32, uint32_t, 0, 3)
 DEFINE_SORT_BY_BUCKETS(sort_64, uint64_t, 0, 6)
 DEFINE_SORT_BY_BUCKETS(sort_high_halves, uint64_t, 32, 3)
 
-/* "rows n bytes": rows of n signed integers of so many bytes, each sorted. The second result is memory for a row. */
+/* "rows n bytes": rows of n signed integers of so many bytes, each sorted in place. The second result is memory for a row. */
 void xpr_sort(void **results, const void **operands, const char *text, size_t length, void *status) {
     long long numbers[3];
     (void)status;
-    read_numbers(text, length, numbers);
+    read_numbers(text, length, numbers, 3);
+    (void)operands; /* the first result is the operand */
     long long rows = numbers[0], n = numbers[1], bytes = numbers[2];
-    memcpy(results[0], operands[0], rows * n * bytes);
     for (long long i = 0; i < rows; i++) {
         void *row = (char *)results[0] + i * n * bytes, *sorted = row;
-        if (n <= FEW)
+        if (n <= FEW || sorts_many)
             (bytes == 8 ? sort_int64 : sort_int32)(row, n, NULL);
         else if (bytes == 8)
             sorted = sort_64(row, results[1], n);
@@ -80,7 +75,7 @@ void xpr_sort(void **results, const void **operands, const char *text, size_t le
 void xpr_order(void **results, const void **operands, const char *text, size_t length, void *status) {
     long long numbers[3];
     (void)status;
-    read_numbers(text, length, numbers);
+    read_numbers(text, length, numbers, 3);
     long long rows = numbers[0], n = numbers[1], keys = numbers[2];
     uint64_t *work = results[1];
     for (long long row = 0; row < rows; row++) {

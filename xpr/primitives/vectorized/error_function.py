@@ -11,7 +11,7 @@ import math
 from xpr.dtypes import float32, float64
 from xpr.primitives.vectorized.coefficients import ERF_INV, LONG_ERF_INV, LONG_ERF_INV_FAR
 from xpr.primitives.vectorized.exponentials import exponent_and_logarithm
-from xpr.primitives.vectorized.expressions import Expression, polynomial, polynomial_where, select, times_sign
+from xpr.primitives.vectorized.expressions import Expression, long_polynomial, polynomial_where, select, times_sign
 from xpr.primitives.vectorized.long_exponentials import logarithm_in_parts
 
 
@@ -26,7 +26,8 @@ def erf_inv(x: Expression) -> Expression:
     """By one polynomial: float32 numbers other than 1 are so far from it that w is below 16."""
     wide = x.to(float64)
     k, rest = exponent_and_logarithm(1.0 - wide * wide)
-    factor = polynomial((k * math.log(2) + 7.5) + rest, ERF_INV) + 1.0  # positive, so that -0.0 keeps its sign
+    minus_w = (k * math.log(2) + 7.5) + rest
+    factor = long_polynomial(minus_w, ERF_INV) + 1.0  # positive, so that -0.0 keeps its sign
     return _with_ends(x, (wide * factor).to(float32))
 
 

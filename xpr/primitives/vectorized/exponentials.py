@@ -9,7 +9,7 @@ import numpy as np
 from xpr.dtypes import float32, float64, int32, int64
 from xpr.primitives.vectorized.coefficients import (
     EXPONENTIAL,
-    EXPONENTIAL_MINUS_ONE,
+    EXPONENTIAL_REST,
     HYPERBOLIC_COSINE,
     HYPERBOLIC_SINE,
     LOGARITHM,
@@ -77,12 +77,25 @@ def logarithm(x: Expression) -> Expression:
 # -- Functions of float32
 
 
+_ROOT_HALF_BITS_32 = 0x3F3504F3  # of sqrt(1/2) in float32
+_TOP_LN2_32 = math.floor(_LN2 * 2**16) / 2**16  # a product with an exponent is exact in float32
+_REST_LN2_32 = _LN2 - _TOP_LN2_32
+_ROUNDER_32 = 1.5 * 2**23  # added to a whole number, it leaves that in the lowest bits
+
+
 def exponential_minus_one(x: Expression) -> Expression:
-    """2^n (exp(r) - 1) + (2^n - 1)."""
-    n, r = _reduced(_limited(x.to(float64)))
-    scale = power_of_2(n)
-    result = scale * (r * polynomial(r, EXPONENTIAL_MINUS_ONE)) + (scale - 1.0)
-    return select(abs(x) < 2.0**-26, x, result.to(float32))
+    """2^n r + (2^n - 1), and 2^n (exp(r) - 1 - r), in float32; what rounding of r and of the sum left out is added."""
+    limited = select(x > 89.0, 89.0, select(x < -26.0, -26.0, x))
+    n = (limited * (1 / _LN2)).round()
+    high, low = limited - n * _TOP_LN2_32, n * _REST_LN2_32
+    r = high - low
+    rest = r * r * polynomial(r, EXPONENTIAL_REST) + ((high - r) - low)
+    half = (((n + _ROUNDER_32).bits_as(int32) + 126) << 23).bits_as(float32)  # 2^(n - 1)
+    product, first = half * r, half - 0.5
+    total = product + first
+    left_out = ((first - total) + product) + ((half - first) - 0.5)
+    result = 2.0 * (total + (half * rest + left_out))
+    return select(abs(x) < 2.0**-26, x, result)
 
 
 def _halves(x: Expression) -> tuple[Expression, Expression]:
@@ -104,10 +117,6 @@ def hyperbolic_cosine(x: Expression) -> Expression:
     return (up + down).to(float32)
 
 
-_ROOT_HALF_BITS_32 = 0x3F3504F3  # of sqrt(1/2) in float32
-_TOP_LN2_32 = math.floor(_LN2 * 2**16) / 2**16  # a product with an exponent is exact in float32
-
-
 def logarithm_plus_one(x: Expression) -> Expression:
     """k log(2) + log(m + rest), in float32: 1 + x, rounded, is 2^k m, and `rest` 2^-k times what rounding left out."""
     one = select(x > math.inf, 0.0, x.constant(1))  # no constant: XLA would take (1 + x) - 1 for x
@@ -121,7 +130,7 @@ def logarithm_plus_one(x: Expression) -> Expression:
     reciprocal = 1.0 / (m * more)  # one division for f / (f + 2) and rest / m
     s = f * m * reciprocal
     square = s * s
-    small = n * (_LN2 - _TOP_LN2_32) + rest * more * reciprocal
+    small = n * _REST_LN2_32 + rest * more * reciprocal
     low = s * (half + square * polynomial(square, LOGARITHM[1:])) + small
     result = n * _TOP_LN2_32 + (f - (half - low))
     result = select(x < math.inf, result, x)

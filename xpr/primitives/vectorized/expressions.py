@@ -170,6 +170,18 @@ def polynomial(x: Expression, coefficients: Sequence[float]) -> Expression:
     return total
 
 
+def long_polynomial(x: Expression, coefficients: Sequence[float], parts: int = 4) -> Expression:
+    """The same as a sum of polynomials in x^parts, a power of 2, which are computed at the same time (G. Estrin, 1960).
+
+    Each operation of Horner's rule waits for the one before, and processors begin only the next few hundred meanwhile.
+    """
+    if parts == 1:
+        return polynomial(x, coefficients)
+    square = x * x
+    even, odd = (long_polynomial(square, coefficients[i::2], parts // 2) for i in range(2))
+    return even + x * odd
+
+
 def polynomial_where(conditions: Sequence[Expression], x: Expression, tables: Sequence[Sequence[float]]) -> Expression:
     """The polynomial of the coefficients whose condition holds, of which one does at most; elsewhere the last one."""
     total: Any = None

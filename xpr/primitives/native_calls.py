@@ -1,0 +1,57 @@
+"""Calls of functions in C (`backend/native.py`) from programs on CPU, which take the rows of an array's last axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xpr.backend import native
+from xpr.backend.mlir_text import int_list
+from xpr.backend.stablehlo import Builder, Value
+from xpr.core.avals import ShapedArray
+from xpr.dimensions.expressions import is_symbolic_dim
+
+
+def are_possible(b: Builder, v: Value) -> bool:
+    """Whether a function in C may be called for the array: in a program that runs here, on one device."""
+    here = b.platform == "cpu" and b.module.mesh is None and not b.module.exported
+    return here and not is_symbolic_dim(v.aval.size) and native.available()
+
+
+def rows_of(v: Value) -> tuple[int, int]:
+    """The number of rows along the last axis, and their length."""
+    n = v.aval.shape[-1]
+    return v.aval.size // n, n
+
+
+def moved_last(b: Builder, v: Value, dimension: int) -> Value:
+    """A dimension and the last one exchanged."""
+    axes = list(range(v.aval.ndim))
+    axes[dimension], axes[-1] = axes[-1], axes[dimension]
+    return v if dimension == v.aval.ndim - 1 else b.transpose(v, axes)
+
+
+def call(
+    b: Builder,
+    target: str,
+    sizes: Sequence[int],
+    operands: list[Value],
+    results: list[ShapedArray],
+    in_place: bool = False,
+) -> list[Value]:
+    """Calls a function with the text that its description in C asks for, of the numbers `sizes`.
+
+    `in_place`: the first of several results is written over the first operand, or a copy of it.
+    """
+
+    def layouts(avals: Sequence[ShapedArray]) -> str:
+        orders = [int_list(range(aval.ndim)[::-1]) for aval in avals]
+        return f"[{', '.join(f'dense<{o}> : tensor<{aval.ndim}xindex>' for o, aval in zip(orders, avals))}]"
+
+    properties = (
+        f'call_target_name = "{target}", api_version = 3 : i32, backend_config = "{" ".join(map(str, sizes))}", '
+        f"operand_layouts = {layouts([v.aval for v in operands])}, result_layouts = {layouts(results)}"
+    )
+    if in_place:
+        places = "output_tuple_indices = [0], operand_index = 0, operand_tuple_indices = []"
+        properties += f", output_operand_aliases = [#stablehlo.output_operand_alias<{places}>]"
+    return b.ops("stablehlo.custom_call", operands, results, properties)
