@@ -9,6 +9,7 @@ import numpy as np
 
 from xpr.backend import runtime
 from xpr.backend.buffers import Device
+from xpr.backend.processor import FEATURES
 from xpr.backend.stablehlo_module import Codegen
 
 # XLA:CPU compiles a loop whose state is smaller than this into one kernel, at a few nanoseconds a step; other loops
@@ -21,7 +22,7 @@ _SMALL_LOOP = "xla_cpu_small_while_loop_byte_threshold"
 # models end 5-10 % sooner. A lone `tanh`, or `exp` of float64, takes 7 to 14 % less by it on a machine with AVX2; with
 # AVX-512 nothing was faster.
 _TILED_EMITTER = "xla_cpu_disable_tiled_emitter"
-HAS_AVX512 = np._core._multiarray_umath.__cpu_features__.get("AVX512F", False)  # type: ignore[attr-defined]
+HAS_AVX512 = FEATURES.get("AVX512F", False)
 _EXTRA_OPTIONS: dict[str, dict[str, str]] = {"cpu": {_SMALL_LOOP: "65536", _TILED_EMITTER: "true"}}
 
 # For programs whose loops are not to be unrolled, see `Module.codegen`. Networks run as fast; small loops, reductions

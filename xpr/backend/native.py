@@ -17,6 +17,7 @@ import numpy as np
 
 from xpr.backend import runtime
 from xpr.backend.foreign import pycapsule
+from xpr.backend.processor import FEATURES
 from xpr.config import native_code_wanted
 
 LIBRARY = Path(__file__).parent / "c" / "native.so"  # compiled by hatch_build.py
@@ -97,8 +98,7 @@ def index_function(name: str, dtype: np.dtype) -> int:
 
 def _sorts_by_vectors() -> bool:
     """Whether NumPy's sorts use AVX2 or more: half of the time of c/sort.c's buckets, without it four times as long."""
-    features = np._core._multiarray_umath.__cpu_features__  # type: ignore[attr-defined]
-    return bool(features.get("X86_V3", features.get("AVX2", False)))  # NumPy 2.4 asks for the whole level that has AVX2
+    return FEATURES.get("X86_V3", FEATURES.get("AVX2", False))  # NumPy 2.4 asks for the whole level that has AVX2
 
 
 def _function_of_numpy(dtype: Any, position: int) -> ctypes.c_void_p:

@@ -109,9 +109,8 @@ class Builder:
         self.metadata: Any = None  # of the equation that is lowered; None for none
         self._marked: dict[str, tuple[Any, int]] = {}  # metadata and lines of the values that `op` wrote with some
         self._sizes: dict[Any, Value] = {}  # dimensions that were computed here
-        self._written: dict[
-            Any, Value
-        ] = {}  # the values that `op` wrote here, by the text of the operation and metadata
+        # The values that `op` wrote here, by the text of the operation, and its metadata if it has some.
+        self._written: dict[Any, Value] = {}
 
     @property
     def platform(self) -> str:

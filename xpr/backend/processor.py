@@ -1,0 +1,8 @@
+"""What the processor of this machine has, as NumPy found it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+# Instructions by NumPy's names, "AVX2", and groups of them, "X86_V3"; those of other kinds of processors are not there.
+FEATURES: dict[str, bool] = np._core._multiarray_umath.__cpu_features__  # type: ignore[attr-defined]  # in no public module
