@@ -1,5 +1,6 @@
 """The machine: devices, buffers, programs and the cache of programs, below any tracing."""
 
+import functools
 import os
 import platform
 import re
@@ -497,6 +498,9 @@ def test_programs_that_run_for_microseconds_are_compiled_quickly():
 
     assert quick(lambda x: jnp.sum(jnp.exp(x) * x), 1000) and not quick(lambda x: jnp.sum(jnp.exp(x) * x), 100_000)
     assert quick(jnp.arctan, 500) and not quick(jnp.arctan, 1000), "XLA expands it to some hundred operations"
+    centered = lambda x, n: functools.reduce(lambda x, _: x - jnp.sum(x), range(n), x)
+    assert quick(lambda x: centered(x, 3), 100) and not quick(lambda x: centered(x, 4), 100)
+    assert quick(lambda x: centered(x, 4), 8), "short loops are compiled quickly"
     loop = lambda x: xpr.lax.fori_loop(0, 10, lambda i, c: c * x, x)
     assert quick(loop, 1000) and not quick(loop, 100_000)
     assert not quick(lambda x: x.at[jnp.arange(3)].add(1.0), 8)

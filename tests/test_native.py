@@ -1,6 +1,7 @@
 """Code in C: with and without it results are the same, and programs that leave this installation call none of it."""
 
 import gc
+import itertools
 import re
 import weakref
 
@@ -15,6 +16,7 @@ from xpr import dtypes, lax, tree, tree_util
 from xpr.backend import native
 from xpr.compile import known_calls
 from xpr.config_contexts import enable_x64
+from xpr.primitives.random_bits import scrambled, threefry2x32
 
 BUILT = pytest.mark.skipif(not native.available(), reason="the functions in C are not built (hatch_build.py)")
 DTYPES = ["float16", "float32", "float64", "int8", "int32", "int64", "uint8", "uint32", "uint64", "bool", "complex64"]
@@ -112,10 +114,34 @@ def test_short_rows_and_other_axes_are_left_to_xla():
         assert not np.any(find(np.zeros(shape, np.float32)))
 
 
+@BUILT
+@pytest.mark.parametrize("size", [1, 63, 64, 200])
+def test_words_of_threefry(size):
+    """The words of keys and counters are arrays, or one for all elements."""
+    several = np.random.default_rng(0).integers(0, 2**32, (4, size), np.uint32)
+    scramble = xpr.jit(threefry2x32)
+    for which in itertools.product((True, False), repeat=4):
+        words = [x if is_array else x[0] for x, is_array in zip(several, which)]
+        assert "xpr_threefry" in scramble.lower(*words).as_text()
+        for found, expected in zip(scramble(*words), scrambled(*map(np.atleast_1d, words))):
+            np.testing.assert_array_equal(np.atleast_1d(found), np.broadcast_to(expected, np.atleast_1d(found).shape))
+
+
+def test_small_loops_and_large_arrays_draw_without_calls():
+    """A loop with a call is not one kernel; large arrays are drawn by several threads, with their readers."""
+    draw = lambda n: lambda key: xpr.random.bits(key, (n,))
+    assert "xpr_" not in xpr.jit(draw(20_000)).lower(xpr.random.key(0)).as_text()
+    steps = xpr.jit(lambda keys: lax.map(draw(3), keys)).lower(xpr.random.split(xpr.random.key(0), 5))
+    assert "xpr_" not in steps.as_text()
+    assert "xpr_threefry" not in xpr.export.export(xpr.jit(draw(3)))(xpr.random.key(0)).mlir_module()
+
+
 SORTED = """
 import numpy as np, xpr, xpr.numpy as jnp
 x = np.random.default_rng(0).normal(size=(3, 5000)).astype("f")
-program = xpr.jit(lambda x: (jnp.sort(x), jnp.argsort(x, 0), jnp.lexsort((x[0], jnp.rint(x[1]))), jnp.argmax(x, 1)))
+draw = lambda key: (*map(xpr.random.normal, xpr.random.split(key)), xpr.random.bits(key, (500,)))
+program = xpr.jit(lambda x: (jnp.sort(x), jnp.argsort(x, 0), jnp.lexsort((x[0], jnp.rint(x[1]))), jnp.argmax(x, 1),
+                             *draw(xpr.random.key(7))))
 print("xpr_sort" in program.lower(x).as_text(), *[hash(np.asarray(y).tobytes()) for y in program(x)])
 """
 

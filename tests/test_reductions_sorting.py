@@ -205,9 +205,12 @@ def test_large_reductions(axes):
         same(run_lowered(reductions.reduce_max_p, x.astype(dtype), axes=axes)[0], np.max(x, axes).astype(dtype))
 
 
-@pytest.mark.parametrize("shape", [(127,), (128,), (1001,), (12, 13, 14), (3, 1025), (1025, 3), (2, 3, 700), (0, 600)])
+@pytest.mark.parametrize(
+    "shape",
+    [(127,), (128,), (1001,), (12, 13, 14), (3, 1025), (1025, 3), (2, 3, 700), (0, 600), (63, 65), (64, 64), (1, 4096)],
+)
 def test_reductions_that_are_halved(shape):
-    """Bools, and long maxima and minima: of odd lengths, over several axes, with a nan anywhere."""
+    """Bools, and long maxima and minima: of odd lengths, over several axes, with a nan anywhere, and by the library."""
     rng = np.random.default_rng(0)
     cases = [axes for n in range(1, len(shape) + 1) for axes in itertools.combinations(range(len(shape)), n)]
     for axes in cases:

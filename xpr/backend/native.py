@@ -1,7 +1,7 @@
 """Functions in C that programs on CPU call, if a C compiler was there when the package was installed.
 
-They sort, find maxima, and call LAPACK with few threads. Without them, or with XPR_NATIVE=0 in the environment,
-programs do the same in operations of XLA.
+They sort, find maxima, draw random bits, and call LAPACK with few threads. Without them, or with XPR_NATIVE=0 in the
+environment, programs do the same in operations of XLA.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from xpr.config import native_code_wanted
 LIBRARY = Path(__file__).parent / "c" / "native.so"  # compiled by hatch_build.py
 SORT, ORDER = "xpr_sort", "xpr_order"  # described in c/sort.c
 INDEX = "xpr_index"  # in c/argminmax.c
+THREEFRY = "xpr_threefry"  # in c/threefry.c
+_TARGETS = (SORT, ORDER, INDEX, THREEFRY)
 THREADED = "xpr_threaded_"  # names of routines that c/lapack.c calls begin so
 _lock = threading.Lock()
 
@@ -35,7 +37,7 @@ def available() -> bool:
 
 def is_called_by(text: str) -> bool:
     """Whether the text of a program, StableHLO or HLO, calls one of these functions."""
-    return any(mark in text for mark in (f'"{SORT}"', f'"{ORDER}"', f'"{INDEX}"', f'"{THREADED}'))
+    return any(mark in text for mark in (*(f'"{name}"' for name in _TARGETS), f'"{THREADED}'))
 
 
 def register() -> None:
@@ -78,7 +80,7 @@ def _register() -> None:
     for dtype in INDEXED:
         for name, position in _INDEX_FUNCTIONS.items():
             library.xpr_set_index_function(index_function(name, dtype), _function_of_numpy(dtype, position))
-    for name in (SORT, ORDER, INDEX):
+    for name in _TARGETS:
         target = pycapsule(ctypes.cast(getattr(library, name), ctypes.c_void_p))
         runtime.xc.register_custom_call_target(name, target, "cpu", api_version=0)
 

@@ -5,6 +5,7 @@ Nothing here needs a compiler.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -15,10 +16,20 @@ from xpr.backend.nan_guards import guard_exponentials, has_exponentials
 from xpr.backend.program_devices import Inspection, ProgramDevices
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
+from xpr.dimensions.expressions import surely_at_least
 
 POLYMORPHIC = "jax.uses_shape_polymorphism = true"  # an attribute of modules
 _DEEP = 8  # products
 _FEW_ELEMENTS = 1 << 16  # of all results together; a program, or step of a loop, of fewer runs for microseconds
+_LONG_REDUCTION, _FEW_REPEATED = 32, 2  # elements of a result's loop, and how many of these
+
+# Operations with floats as their results, and those that are the same however they are compiled, by themselves.
+_OF_FLOATS = re.compile(r'"\w+\.(\w+)"\(.* -> \(?tensor<[^>]*f(?:16|32|64)>')
+_EXACT = frozenset(
+    ("abs", "add", "bitcast_convert", "broadcast_in_dim", "call", "clamp", "concatenate", "constant", "convert",
+     "dynamic_slice", "gather", "maximum", "minimum", "negate", "pad", "reshape", "reverse", "select", "slice",
+     "subtract", "transpose")
+)  # fmt: skip
 
 _FUNCTIONS = ('"stablehlo.exponential"', '"stablehlo.tanh"')
 _SHORT = 1000  # characters: a text that may have one operation
@@ -52,6 +63,7 @@ class Module(ProgramDevices):
         self.elements = 0.0  # how many its operations compute, in one step of a loop; scatters count as infinitely many
         self.draws = False  # whether it draws random numbers, which are to be those of JAX to the last bit
         self.products = 0  # how many matrix products it has
+        self.repeated_reductions = 0  # long ones, after the first of each kind
         self.has_hot_loops = False  # whether some are several times slower on CPU if they are not unrolled
         self.has_large_transposes = False
         self.callbacks: list[Callback] = []  # the Python functions it calls, by the number it calls them by
@@ -66,21 +78,38 @@ class Module(ProgramDevices):
         self.kept: list[Any] = []  # the functions that the compiler calls while it partitions the program
         self.constants: dict[str, Any] = {}  # their values, by their names
         self.inlined_meshes: list[str] = []  # definitions of the meshes that functions of exported programs name
+        self._reductions: set[Any] = set()  # the kinds of the long ones
         self._names: dict[str, int] = {}
         self._next = 0
 
     @property
     def codegen(self) -> Codegen:
-        """How XLA:CPU is to compile it: deep networks run as fast without unrolled loops, and compile 10 % sooner."""
+        """How XLA:CPU is to compile it: deep networks run as fast without unrolled loops, and compile 10 % sooner.
+
+        The fusion emitters compile a kernel once for all operations that are alike. Without them each of ten sums takes
+        as long as the first.
+        """
         unrolled = self.has_hot_loops or self.products < _DEEP
         alone = self.mesh is None and not self.is_polymorphic
-        quick = self.elements <= _FEW_ELEMENTS and alone and not self.draws
+        small = self.elements <= _FEW_ELEMENTS and self.repeated_reductions <= _FEW_REPEATED
+        quick = small and alone and not (self.draws and self._rounds())
         return Codegen(unrolled, self.has_large_transposes, quick, self._is_lone_function())
+
+    def _rounds(self) -> bool:
+        """Whether results may depend on how kernels are compiled, on products that are added in one instruction say."""
+        texts = self.functions
+        return any('"stablehlo.reduce' in text or not _EXACT.issuperset(_OF_FLOATS.findall(text)) for text in texts)
 
     def _is_lone_function(self) -> bool:
         """Whether it is one operation, of those in `_FUNCTIONS`."""
         text = self.functions[0] if len(self.functions) == 1 else ""
         return len(text) < _SHORT and text.count('"stablehlo.') == 1 and any(name in text for name in _FUNCTIONS)
+
+    def add_reduction(self, kind: Any, reduced: Any) -> None:
+        """Counts a reduction of `reduced` elements to one; XLA may compile those of one kind together."""
+        if surely_at_least(reduced, _LONG_REDUCTION):
+            self.repeated_reductions += kind in self._reductions
+            self._reductions.add(kind)
 
     def fresh(self) -> str:
         """A new name of an SSA value."""
@@ -105,18 +134,20 @@ class Module(ProgramDevices):
         argument_attributes: Sequence[str] = (),
         result_attributes: Sequence[str] = (),
         takes_varied: bool = False,
+        runs_once: bool = False,
     ) -> str:
         """Adds a function whose body is written by `body(builder, arguments) -> results`; returns its name.
 
         `takes_dimensions` says whether it takes the dimension variables, if it is not public and there are any;
-        `takes_varied` whether its arguments are varied even so, see `Builder.varied`.
+        `takes_varied` whether its arguments are varied even so, see `Builder.varied`, and `runs_once` whether no loop
+        calls it; no loop calls a public one.
         """
         name = name if public else self.unique_name(name)
         builder = Builder(self)
         arguments = [Value(f"%arg{i}", aval) for i, aval in enumerate(in_avals)]
         if public or takes_varied:
             builder.varied = {v for v in arguments if v.aval.is_symbolic or v.aval.size != 1}
-        builder.runs_once = public
+        builder.runs_once = public or runs_once
         attributes = list(argument_attributes) or [""] * len(arguments)
         if self.dimension_variables and takes_dimensions and not public:
             builder.dimensions = {each: Value(f"%dim{i}", SIZE) for i, each in enumerate(self.dimension_variables)}

@@ -351,12 +351,12 @@ def lower_call(
 
 
 def lower_function(builder: Builder, jaxpr: Jaxpr, name: str, takes_varied: bool = False) -> str:
-    """The name of a function for the jaxpr, one for each jaxpr in a module.
+    """The name of a function for the jaxpr, one for each jaxpr in a module; two if loops call it and others, too.
 
     With ordered effects the function takes a token as its first argument, and returns one as its first result.
     `takes_varied` as in `Module.function`.
     """
-    key = ("call", jaxpr, takes_varied, *builder.module.manual.items())
+    key = ("call", jaxpr, takes_varied, builder.runs_once, *builder.module.manual.items())
     shared = builder.module.shared
     ordered = "ordered" in effects(jaxpr)
     if key not in shared:
@@ -369,5 +369,6 @@ def lower_function(builder: Builder, jaxpr: Jaxpr, name: str, takes_varied: bool
             return [inner.take_token(), *results]
 
         avals = [builder.token_type] * ordered + jaxpr.in_avals
-        shared[key] = builder.module.function(name, avals, body, takes_varied=takes_varied)
+        once = builder.runs_once
+        shared[key] = builder.module.function(name, avals, body, takes_varied=takes_varied, runs_once=once)
     return shared[key]

@@ -62,7 +62,7 @@ def _lower(name: str, direction: str, operation: str, start: Callable[[np.dtype]
     ) -> list[Value]:
         (x,), (axis,) = operands, axes
         first = np.asarray(start(x.aval.dtype), x.aval.dtype)[()]
-        if axis == x.aval.ndim - 1 and native_calls.are_possible(b, x) and _is_long_row(x.aval):
+        if axis == x.aval.ndim - 1 and native_calls.are_possible(b, x.aval) and _is_long_row(x.aval):
             return [_lower_natively(b, x, avals[0], name)]
         if b.platform == "cpu" and surely_at_least(x.aval.shape[axis], _SHORT + 1):
             return [_lower_in_two(b, x, avals[0], axis, operation, first)]
@@ -125,6 +125,7 @@ def _lower_in_two(b: Builder, x: Value, result: ShapedArray, axis: int, operatio
 def _lower_in_pairs(b: Builder, x: Value, result: ShapedArray, axis: int, direction: str, first: Any) -> Value:
     """A reduction of pairs (value, index): by XLA:CPU in order, elsewhere in any: a nan may meet an earlier one."""
     b.module.has_hot_loops = True
+    b.module.add_reduction((direction, x.aval, axis), x.aval.shape[axis])
     in_order = b.platform == "cpu" or x.aval.dtype not in FLOATS
     value, index = ShapedArray((), x.aval.dtype), ShapedArray((), result.dtype)
 

@@ -11,10 +11,10 @@ from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import is_symbolic_dim
 
 
-def are_possible(b: Builder, v: Value) -> bool:
-    """Whether a function in C may be called for the array: in a program that runs here, on one device."""
+def are_possible(b: Builder, aval: ShapedArray) -> bool:
+    """Whether a function in C may be called for an array: in a program that runs here, on one device."""
     here = b.platform == "cpu" and b.module.mesh is None and not b.module.exported
-    return here and not is_symbolic_dim(v.aval.size) and native.available()
+    return here and not is_symbolic_dim(aval.size) and native.available()
 
 
 def rows_of(v: Value) -> tuple[int, int]:

@@ -133,7 +133,7 @@ def _first_less(b: Builder, lefts: list[Value], rights: list[Value]) -> Value:
 
 def sort_ordered(b: Builder, v: Value, dimension: int) -> Value:
     """Integers sorted by themselves."""
-    if native_calls.are_possible(b, v):
+    if native_calls.are_possible(b, v.aval):
         rows = native_calls.moved_last(b, v, dimension)
         count, n = native_calls.rows_of(rows)
         results = [rows.aval, rows.aval.update(shape=(n,))]
@@ -155,7 +155,7 @@ def order_of(b: Builder, keys: list[Value], dimension: int) -> Value:
     """int32 indices along a dimension that put rows of ordered integers in order; equal ones stay as they are."""
     if b.platform != "cpu":
         return _order_by_comparison(b, keys, dimension)
-    if native_calls.are_possible(b, keys[0]):
+    if native_calls.are_possible(b, keys[0].aval):
         return _order_of_native(b, keys, dimension)
     order = None
     for digit in reversed([digit for key in keys for digit in _digits(b, key)]):

@@ -15,11 +15,13 @@ from typing import Any
 
 import numpy as np
 
+from xpr.backend import native
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dimensions.expressions import is_symbolic_dim, surely_below
 from xpr.dtypes import bf16, finfo, float16, float32, float64, uint8, uint16, uint32, uint64
+from xpr.primitives import native_calls
 from xpr.primitives.elementwise import (
     add,
     bitcast_convert_type,
@@ -45,6 +47,7 @@ ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))  # for four rounds and the next 
 PARITY = 0x1BD11BDA  # keeps a key of zeros from leaving the words as they are
 MASK = 0xFFFFFFFF
 FEW_WORDS, MANY_KEYS = 64, 4096  # elements; see `_threefry_lower`
+OF_C = 1 << 14  # elements
 FEW = 8  # blocks; up to here Python's own integers are faster than NumPy's arrays
 
 
@@ -112,14 +115,34 @@ def _threefry_lower(b: Builder, operands: list[Value], avals: list[ShapedArray])
 
     Fused with its readers it runs three times faster on large arrays. But keys are derived from keys, and a chain
     of fused calls computes each link once for every use of the next and takes seconds to compile. So the call is kept
-    apart where it makes a few keys, or not too many elements with a key each.
+    apart where it makes a few keys, or not too many elements with a key each. XLA:CPU would compile and run all of it
+    for each of its results, so there both words are one.
     """
     aval = avals[0]
+    if native_calls.are_possible(b, aval) and b.runs_once and aval.size <= OF_C:
+        arrays = [int(x.aval.ndim > 0) for x in operands]
+        return native_calls.call(b, native.THREEFRY, [aval.size, *arrays], operands, avals)
     separate = surely_below(aval.size, 1 + (FEW_WORDS if operands[0].aval.ndim == 0 else MANY_KEYS))
-    key = ("threefry2x32", aval)
+    together = separate and b.platform == "cpu"
+    key = ("threefry2x32", aval, together)
     if key not in b.module.shared:
-        b.module.shared[key] = b.module.function("threefry2x32", [aval] * 4, _threefry_write)
-    return b.call(b.module.shared[key], [b.broadcast(x, aval.shape) for x in operands], avals, not separate)
+        write = _write_together if together else _threefry_write
+        b.module.shared[key] = b.module.function("threefry2x32", [aval] * 4, write)
+    results = [aval.update(dtype=uint64)] if together else avals
+    words = b.call(b.module.shared[key], [b.broadcast(x, aval.shape) for x in operands], results, not separate)
+    return _words_of(b, words[0]) if together else words
+
+
+def _write_together(b: Builder, words: list[Value]) -> list[Value]:
+    """Both words of each result as one of 64 bits, the first one low."""
+    low, high = [b.convert(x, uint64) for x in _threefry_write(b, words)]
+    high = b.op("stablehlo.shift_left", [high, b.constant(32, high.aval)], high.aval)
+    return [b.op("stablehlo.or", [high, low], high.aval)]
+
+
+def _words_of(b: Builder, together: Value) -> list[Value]:
+    high = b.op("stablehlo.shift_right_logical", [together, b.constant(32, together.aval)], together.aval)
+    return [b.convert(x, uint32) for x in (together, high)]
 
 
 def _threefry_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:

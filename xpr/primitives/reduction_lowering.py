@@ -1,11 +1,11 @@
 """Lowering of reductions to StableHLO, around the faults of YNNPACK, the library that XLA:CPU calls for floats.
 
-YNNPACK reads long rows column by column: for the sum of f32[32,100000] over axis 0 it takes 36 ms, and XLA's own loop
-takes 0.3 ms. Its maxima and minima skip nan. And it crashes where arrays of seven axes are broadcast and summed (jaxlib
-0.10.2 and 0.11). XLA calls it where the body of a reduction is a single operation, so here the body is an equivalent
-expression wherever the library should not be called. Elsewhere the library is faster: sums of 1000x1000 numbers take a
-half to a third of the time, over (0, 2) of 64x64x256 a fourteenth. Its other faults are in stablehlo.py (elementwise
-maxima) and dot_lowering.py (products that are summed).
+XLA calls YNNPACK where the body of a reduction is a single operation, and it has 4096 elements or more. YNNPACK reads
+long rows column by column: for the sum of f32[32,100000] over axis 0 it takes 36 ms, and XLA's own loop takes 0.3 ms.
+Its maxima and minima skip nan. And it crashes where arrays of seven axes are broadcast and summed (jaxlib 0.10.2 and
+0.11). So here the body is an equivalent expression wherever the library should not be called. Elsewhere it is faster:
+sums of 1000x1000 numbers take a half to a third of the time, over (0, 2) of 64x64x256 a fourteenth. Its other faults
+are in stablehlo.py (elementwise maxima) and dot_lowering.py (products that are summed).
 
 A few long rows are added one by one. Bools, and long maxima and minima, are halved until few are left (`_halved`). The
 other reductions become loops of XLA's, which have to be unrolled (`has_hot_loops`).
@@ -31,6 +31,7 @@ Spelling = Callable[[Builder, str, list[Value], ShapedArray], Value]
 
 _LONG_ROW, _FEW_ROWS = 8192, 8
 _MOST_AXES = 6
+_OF_LIBRARY = 4096  # elements
 _OF_BITS = ("stablehlo.and", "stablehlo.or")
 _LONG_FOLD, _FOLDED = 128, 32  # so many contiguous bools are halved, until so many are left
 _LONG_EXTREME, _HALVED = 512, 64  # the same of numbers, for maxima and minima
@@ -100,6 +101,7 @@ def _reduction(
     keeps_rows = x.aval.ndim - 1 not in axes
     if not by_library and (keeps_rows or spelled is not Builder.op):
         b.module.has_hot_loops = True
+    b.module.add_reduction((operation, x.aval, *axes), math.prod([x.aval.shape[axis] for axis in axes]))
     scalar = ShapedArray((), x.aval.dtype)
     body = b.region([scalar, scalar], lambda inner, args: [spelled(inner, operation, args, scalar)])
     return b.op("stablehlo.reduce", [x, b.constant(start, scalar)], aval, f"dimensions = {int_array(axes)}", [body])
@@ -172,7 +174,9 @@ def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], 
         x = _merged(b, x, first, end)
         if first == x.aval.ndim - 1 and _is_long(x.aval.shape[first]):
             x = _halved(b, b.fusion_barrier(x), operation, _HALVED)  # each half would recompute `x`
-        of_floats = _with_comparisons if first == x.aval.ndim - 1 else _with_negations
+        of_floats: Spelling = _with_comparisons if first == x.aval.ndim - 1 else _with_negations
+        if surely_below(x.aval.size, _OF_LIBRARY):
+            of_floats = Builder.op
         result = x.aval.update(shape=(*shape[:first], *shape[end:]))
         x = _reduction(b, x, result, [first], operation, start, of_floats if is_float else Builder.op)
         if first > min(axes):

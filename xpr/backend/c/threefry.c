@@ -1,0 +1,51 @@
+/* The random number generator Threefry-2x32 on CPU, called from compiled programs as the functions in sort.c are. */
+
+#include <stdint.h>
+#include <string.h>
+
+#include "text.h"
+
+enum { BLOCK = 64 };
+
+static inline uint32_t rotated(uint32_t x, int bits) {
+    return x << bits | x >> (32 - bits);
+}
+
+#define ROUND(bits) (x0 += x1, x1 = x0 ^ rotated(x1, bits))
+#define FOUR_ROUNDS(a, b, c, d) (ROUND(a), ROUND(b), ROUND(c), ROUND(d))
+#define ADD_KEY(first, second, number) (x0 += first, x1 += second + number)
+
+static void scramble(const uint32_t *keys0, const uint32_t *keys1, uint32_t *words0, uint32_t *words1) {
+    for (int i = 0; i < BLOCK; i++) {
+        uint32_t k0 = keys0[i], k1 = keys1[i], k2 = k0 ^ k1 ^ 0x1BD11BDA;
+        uint32_t x0 = words0[i] + k0, x1 = words1[i] + k1;
+        FOUR_ROUNDS(13, 15, 26, 6), ADD_KEY(k1, k2, 1);
+        FOUR_ROUNDS(17, 29, 16, 24), ADD_KEY(k2, k0, 2);
+        FOUR_ROUNDS(13, 15, 26, 6), ADD_KEY(k0, k1, 3);
+        FOUR_ROUNDS(17, 29, 16, 24), ADD_KEY(k1, k2, 4);
+        FOUR_ROUNDS(13, 15, 26, 6), ADD_KEY(k2, k0, 5);
+        words0[i] = x0, words1[i] = x1;
+    }
+}
+
+/* "n array array array array": the two words for each of n elements, of the words of the keys and of the counters, which
+   are arrays of n elements where the number is 1, and one for all elements where it is 0. */
+void xpr_threefry(void *result, const void **operands, const char *text, size_t length, void *status) {
+    long long numbers[5];
+    uint32_t words[4][BLOCK], **results = result;
+    (void)status;
+    read_numbers(text, length, numbers, 5);
+    memset(words, 0, sizeof words);
+    for (long long start = 0; start < numbers[0]; start += BLOCK) {
+        size_t count = numbers[0] - start < BLOCK ? numbers[0] - start : BLOCK;
+        for (int i = 0; i < 4; i++) {
+            const uint32_t *operand = operands[i];
+            if (numbers[1 + i])
+                memcpy(words[i], operand + start, count * sizeof(uint32_t));
+            else
+                for (int j = 0; j < BLOCK; j++) words[i][j] = *operand;
+        }
+        scramble(words[0], words[1], words[2], words[3]);
+        for (int i = 0; i < 2; i++) memcpy(results[i] + start, words[2 + i], count * sizeof(uint32_t));
+    }
+}
