@@ -42,6 +42,9 @@ def test_networks_are_counted_as_xla_counts_them(build):
         lambda x: xpr.jit(lambda y: y @ y)(x),
         lambda x: lax.cond(x[0, 0] > 0, lambda: x @ x, lambda: x + 1),
         lambda x: xpr.random.bits(xpr.random.key(0), (1000,)),
+        lambda x: xpr.random.bits(xpr.random.key(0), (20_000,)),
+        lambda x: x @ x[0],
+        lambda x: x[0] @ x,
     ],
 )
 def test_operations_are_counted_as_xla_counts_them(fun):

@@ -127,6 +127,44 @@ def test_words_of_threefry(size):
             np.testing.assert_array_equal(np.atleast_1d(found), np.broadcast_to(expected, np.atleast_1d(found).shape))
 
 
+@BUILT
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("rows, columns", [(8, 8), (9, 8), (1, 100), (100, 9), (67, 45)])
+def test_products_of_matrices_and_vectors(dtype, rows, columns):
+    rng = np.random.default_rng(0)
+    with enable_x64():
+        a, x, y = (rng.normal(size=shape).astype(dtype) for shape in ((rows, columns), (columns,), (rows,)))
+        for product, operands, factors in (
+            (lambda a, x: a @ x, (a, x), (a, x)),
+            (lambda a, x: a @ x[:, None], (a, x), (a, x[:, None])),
+            (lambda a, x: x @ a.T, (a, x), (x, a.T)),
+            (lambda a, y: y @ a, (a, y), (y, a)),
+            (lambda a, y: jnp.einsum("ij,i->j", a.reshape(rows, -1), y), (a, y), (y, a)),
+        ):
+            program = xpr.jit(product).lower(*operands)
+            assert ("xpr_matvec" in program.as_text()) == (len(operands[1]) >= 8)
+            found = program.compile()(*operands)
+            np.testing.assert_allclose(found, np.matmul(*factors), 1e-4 if dtype == "float32" else 1e-12, 1e-5)
+
+
+@BUILT
+def test_products_that_xla_computes():
+    """Of other types, of large matrices, of several matrices, in loops."""
+    f32, f16, i32 = (lambda *shape, dtype=dtype: np.ones(shape, dtype) for dtype in (np.float32, np.float16, np.int32))
+    matmul = lambda a, x: a @ x
+    for product, a, x in (
+        (matmul, f16(9, 9), f16(9)),
+        (matmul, i32(9, 9), i32(9)),
+        (matmul, f32(200, 200), f32(200)),
+        (matmul, f32(9, 9), f32(9, 2)),
+        (matmul, f32(5, 9, 9), f32(9)[:, None].repeat(2, 1)),
+        (lambda a, x: jnp.einsum("ijk,jl->ikl", a, x), f32(3, 9, 3), f32(9, 1)),
+        (lambda a, x: lax.scan(lambda x, _: (a @ x, None), x, None, 5)[0], f32(9, 9), f32(9)),
+    ):
+        assert "xpr_matvec" not in xpr.jit(product).lower(a, x).as_text()
+        assert np.all(np.asarray(xpr.jit(product)(a, x)) >= 3)
+
+
 def test_small_loops_and_large_arrays_draw_without_calls():
     """A loop with a call is not one kernel; large arrays are drawn by several threads, with their readers."""
     draw = lambda n: lambda key: xpr.random.bits(key, (n,))

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from xpr.backend import runtime
+from xpr.backend import native, runtime
 from xpr.backend.allocator import machine_memory
 from xpr.backend.buffers import Buffer, Device, handler_for, moved
 from xpr.backend.waiting import Waiting, direct_execute
@@ -81,8 +81,8 @@ class Executable:
         return "\n\n".join(module.to_string() for module in self.raw.hlo_modules())
 
     def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimates for the optimized program: flops, bytes accessed, transcendentals."""
-        return dict(self.raw.cost_analysis())
+        """XLA's estimates for the optimized program: flops, also of functions in C, bytes accessed, transcendentals."""
+        return native.with_flops(self.raw.cost_analysis(), self.as_text())
 
     def memory_analysis(self) -> Any:
         """The sizes in bytes of arguments, outputs, temporaries, aliases, code and the peak, as attributes."""

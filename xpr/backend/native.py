@@ -7,8 +7,10 @@ environment, programs do the same in operations of XLA.
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 import threading
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,8 @@ LIBRARY = Path(__file__).parent / "c" / "native.so"  # compiled by hatch_build.p
 SORT, ORDER = "xpr_sort", "xpr_order"  # described in c/sort.c
 INDEX = "xpr_index"  # in c/argminmax.c
 THREEFRY = "xpr_threefry"  # in c/threefry.c
-_TARGETS = (SORT, ORDER, INDEX, THREEFRY)
+MATVEC = "xpr_matvec"  # in c/matvec.c
+_TARGETS = (SORT, ORDER, INDEX, THREEFRY, MATVEC)
 THREADED = "xpr_threaded_"  # names of routines that c/lapack.c calls begin so
 _lock = threading.Lock()
 
@@ -38,6 +41,22 @@ def available() -> bool:
 def is_called_by(text: str) -> bool:
     """Whether the text of a program, StableHLO or HLO, calls one of these functions."""
     return any(mark in text for mark in (*(f'"{name}"' for name in _TARGETS), f'"{THREADED}'))
+
+
+_COUNTED = re.compile(f'"({MATVEC}|{THREEFRY})".*?backend_config ?= ?"([0-9 ]+)"')
+_FLOPS_OF_THREEFRY = 115  # for each element: 20 rounds of 5, five injections of the key of 3
+
+
+def with_flops(costs: Mapping[str, float], text: str) -> dict[str, float]:
+    """XLA's estimates for a program with the operations of these functions, of which XLA counts none.
+
+    The text is that of the program, StableHLO or HLO.
+    """
+    total = costs.get("flops", 0.0)
+    for name, numbers in _COUNTED.findall(text):
+        first, *others = map(float, numbers.split())
+        total += 2 * others[0] * others[1] if name == MATVEC else _FLOPS_OF_THREEFRY * first
+    return {**costs, "flops": total} if total else dict(costs)
 
 
 def register() -> None:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xpr.backend import runtime
+from xpr.backend import native, runtime
 from xpr.backend.devices import client_of
 from xpr.backend.mlir_bindings import bindings, context
 from xpr.backend.mlir_bindings import parse as parse
@@ -45,7 +45,8 @@ def hlo_text(text: str, metadata: bool) -> str:
 
 def cost_analysis(text: str) -> dict[str, float]:
     """XLA's estimate for a program that is not compiled yet, the same for all platforms: plugins have none."""
-    return dict(runtime._jax.hlo_module_cost_analysis(client_of("cpu"), hlo(text).get_hlo_module()))
+    costs = runtime._jax.hlo_module_cost_analysis(client_of("cpu"), hlo(text).get_hlo_module())
+    return native.with_flops(costs, text)
 
 
 # -- Portable artifacts: bytes that jaxlib of other releases reads

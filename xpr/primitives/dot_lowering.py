@@ -1,7 +1,7 @@
 """Lowering of contractions (dot_general) to StableHLO.
 
-On CPU two kinds are lowered to other operations: products of small matrices to sums of elementwise products, and
-products with several contracted axes to products with one.
+On CPU three kinds are lowered to other operations: products of small matrices to sums of elementwise products, those of
+a small matrix and a vector to calls of c/matvec.c, and products with several contracted axes to products with one.
 
 The right operand of a matrix product gets a fusion barrier on CPU if it may be one number that is broadcast. XLA:CPU
 (jaxlib 0.10.2) hands products to a library, together with what computes their operands, and there the product with such
@@ -19,9 +19,11 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend import native
 from xpr.backend.mlir_text import int_list
 from xpr.backend.stablehlo import OF_TWO_BITS, Builder, Value
 from xpr.core.avals import ShapedArray
+from xpr.primitives import native_calls
 from xpr.primitives.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, algorithm_text, computed_in, pair_of
 from xpr.primitives.precision import in_one_dtype, precision_text, summed_in
 
@@ -30,6 +32,9 @@ Numbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
 
 # What XLA multiplies in another dtype alone, in which products are exact (jaxlib 0.10.2).
 _MULTIPLIED_AS = {**OF_TWO_BITS, dtypes.float4_e2m1fn: dtypes.float32}
+
+
+_FEW_TERMS, _SMALL_MATRIX = 8, 1 << 14  # elements
 
 
 def free_axes(ndim: int, contracted: Sequence[int], batched: Sequence[int]) -> Axes:
@@ -74,6 +79,9 @@ def lower_dot_general(
         return [_lower_as_sum(b, lhs, rhs, out, dimension_numbers)]
     if b.platform == "cpu" and len(lc) > 1 and not b.may_be_partitioned:
         lhs, rhs, ((lc, rc), (lb, rb)) = _merge_contracted(b, lhs, rhs, dimension_numbers)
+    if not algorithm and (sizes := _sizes_of_matvec(b, lhs.aval, rhs.aval, out, ((lc, rc), (lb, rb)))):
+        pair = [lhs, rhs] if lhs.aval.size >= rhs.aval.size else [rhs, lhs]
+        return native_calls.call(b, native.MATVEC, sizes, pair, [out])
     numbers = (
         f"#stablehlo.dot<lhs_batching_dimensions = {int_list(lb)}, rhs_batching_dimensions = {int_list(rb)}, "
         f"lhs_contracting_dimensions = {int_list(lc)}, rhs_contracting_dimensions = {int_list(rc)}>"
@@ -84,6 +92,28 @@ def lower_dot_general(
     if b.platform == "cpu" and out.ndim - len(lb) > 1 and rhs not in b.varied:
         rhs = b.fusion_barrier(rhs)
     return [b.convert(b.op("stablehlo.dot_general", [lhs, rhs], summed, properties), out.dtype)]
+
+
+def _sizes_of_matvec(
+    b: Builder, lhs: ShapedArray, rhs: ShapedArray, out: ShapedArray, numbers: Numbers
+) -> tuple[int, ...]:
+    """The numbers for c/matvec.c, if it is to compute the product of a small matrix and a vector; else none.
+
+    XLA writes code for each, which takes 30 ms to compile and no less to run. In loops that are one kernel it is part
+    of that.
+    """
+    (lc, rc), (lb, _) = numbers
+    is_possible = b.runs_once and native_calls.are_possible(b, lhs) and native_calls.are_possible(b, rhs)
+    if not is_possible or lb or len(lc) != 1 or out.dtype not in (dtypes.float32, dtypes.float64):
+        return ()
+    matrix, (axis,) = (lhs, lc) if lhs.size >= rhs.size else (rhs, rc)
+    terms = matrix.shape[axis]
+    others = matrix.size // terms if terms else 0
+    if lhs.dtype != out.dtype or out.size != others or terms < _FEW_TERMS or not 0 < matrix.size <= _SMALL_MATRIX:
+        return ()
+    if axis == matrix.ndim - 1:
+        return out.dtype.itemsize, others, terms, 1
+    return (out.dtype.itemsize, terms, others, 0) if axis == 0 else ()
 
 
 def _merge_contracted(b: Builder, lhs: Value, rhs: Value, numbers: Numbers) -> tuple[Value, Value, Numbers]:

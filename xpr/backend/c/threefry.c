@@ -3,6 +3,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "processors.h"
 #include "text.h"
 
 enum { BLOCK = 64 };
@@ -15,7 +16,7 @@ static inline uint32_t rotated(uint32_t x, int bits) {
 #define FOUR_ROUNDS(a, b, c, d) (ROUND(a), ROUND(b), ROUND(c), ROUND(d))
 #define ADD_KEY(first, second, number) (x0 += first, x1 += second + number)
 
-static void scramble(const uint32_t *keys0, const uint32_t *keys1, uint32_t *words0, uint32_t *words1) {
+FOR_EACH_PROCESSOR void xpr_scramble(const uint32_t *keys0, const uint32_t *keys1, uint32_t *words0, uint32_t *words1) {
     for (int i = 0; i < BLOCK; i++) {
         uint32_t k0 = keys0[i], k1 = keys1[i], k2 = k0 ^ k1 ^ 0x1BD11BDA;
         uint32_t x0 = words0[i] + k0, x1 = words1[i] + k1;
@@ -45,7 +46,7 @@ void xpr_threefry(void *result, const void **operands, const char *text, size_t 
             else
                 for (int j = 0; j < BLOCK; j++) words[i][j] = *operand;
         }
-        scramble(words[0], words[1], words[2], words[3]);
+        xpr_scramble(words[0], words[1], words[2], words[3]);
         for (int i = 0; i < 2; i++) memcpy(results[i] + start, words[2 + i], count * sizeof(uint32_t));
     }
 }
