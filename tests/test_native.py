@@ -110,7 +110,7 @@ def test_argmax_and_argmin_are_numpys(dtype, shape):
 def test_short_rows_and_other_axes_are_left_to_xla():
     for shape, axis in [((100, 10), 1), ((5000, 2), 0), ((0, 300), 1)]:
         find = xpr.jit(lambda x, axis=axis: jnp.argmax(x, axis))
-        assert "xpr_" not in find.lower(np.zeros(shape, np.float32)).as_text()
+        assert "xpr_index" not in find.lower(np.zeros(shape, np.float32)).as_text()
         assert not np.any(find(np.zeros(shape, np.float32)))
 
 
@@ -145,6 +145,35 @@ def test_products_of_matrices_and_vectors(dtype, rows, columns):
             assert ("xpr_matvec" in program.as_text()) == (len(operands[1]) >= 8)
             found = program.compile()(*operands)
             np.testing.assert_allclose(found, np.matmul(*factors), 1e-4 if dtype == "float32" else 1e-12, 1e-5)
+
+
+@BUILT
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "shape, axes", [((32,), 0), ((4095,), 0), ((3, 77), 1), ((77, 3), 0), ((4, 50, 7), 1), ((2, 9, 7, 3), (1, 2))]
+)
+def test_reductions_are_numpys(shape, axes, dtype):
+    rng = np.random.default_rng(0)
+    with enable_x64():
+        for with_nan in (False, True):
+            x = rng.normal(size=shape).astype(dtype)
+            x.flat[0], x.flat[-1] = -np.inf, np.nan if with_nan else 1
+            for reduced, in_numpy in ((jnp.sum, np.sum), (jnp.max, np.max), (jnp.min, np.min)):
+                program = xpr.jit(lambda x, reduced=reduced: reduced(x, axes)).lower(x)
+                assert "xpr_reduce" in program.as_text()
+                exact = 0 if reduced is not jnp.sum else 1e-5 if dtype == "float32" else 1e-13
+                np.testing.assert_allclose(program.compile()(x), in_numpy(x, axes), exact, 10 * exact)
+
+
+@BUILT
+def test_reductions_that_xla_computes():
+    """Of few numbers to one, of other types, of large arrays, over axes that are apart, in loops."""
+    for shape, axes, dtype in (((31,), 0, "f"), ((99,), 0, "i"), ((4096,), 0, "f"), ((6, 2, 7), (0, 2), "f")):
+        total = xpr.jit(lambda x, axes=axes: jnp.sum(x, axes))
+        assert "xpr_" not in total.lower(np.ones(shape, dtype)).as_text()
+    assert "xpr_reduce" in xpr.jit(jnp.max).lower(np.ones(1 << 14, np.float32)).as_text()
+    assert "xpr_" not in xpr.jit(jnp.max).lower(np.ones((1 << 14) + 1, np.float32)).as_text()
+    assert "xpr_" not in xpr.jit(lambda x: lax.map(jnp.sum, x)).lower(np.ones((5, 40), np.float32)).as_text()
 
 
 @BUILT

@@ -7,6 +7,7 @@ environment, programs do the same in operations of XLA.
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 import sys
 import threading
@@ -27,7 +28,8 @@ SORT, ORDER = "xpr_sort", "xpr_order"  # described in c/sort.c
 INDEX = "xpr_index"  # in c/argminmax.c
 THREEFRY = "xpr_threefry"  # in c/threefry.c
 MATVEC = "xpr_matvec"  # in c/matvec.c
-_TARGETS = (SORT, ORDER, INDEX, THREEFRY, MATVEC)
+REDUCE = "xpr_reduce"  # in c/reduce.c
+_TARGETS = (SORT, ORDER, INDEX, THREEFRY, MATVEC, REDUCE)
 THREADED = "xpr_threaded_"  # names of routines that c/lapack.c calls begin so
 _lock = threading.Lock()
 
@@ -43,7 +45,7 @@ def is_called_by(text: str) -> bool:
     return any(mark in text for mark in (*(f'"{name}"' for name in _TARGETS), f'"{THREADED}'))
 
 
-_COUNTED = re.compile(f'"({MATVEC}|{THREEFRY})".*?backend_config ?= ?"([0-9 ]+)"')
+_COUNTED = re.compile(f'"({MATVEC}|{REDUCE}|{THREEFRY})".*?backend_config ?= ?"([0-9 ]+)"')
 _FLOPS_OF_THREEFRY = 115  # for each element: 20 rounds of 5, five injections of the key of 3
 
 
@@ -54,8 +56,14 @@ def with_flops(costs: Mapping[str, float], text: str) -> dict[str, float]:
     """
     total = costs.get("flops", 0.0)
     for name, numbers in _COUNTED.findall(text):
-        first, *others = map(float, numbers.split())
-        total += 2 * others[0] * others[1] if name == MATVEC else _FLOPS_OF_THREEFRY * first
+        sizes = list(map(float, numbers.split()))
+        match name:
+            case "xpr_matvec":
+                total += 2 * sizes[1] * sizes[2]
+            case "xpr_reduce":
+                total += math.prod(sizes[2:])
+            case "xpr_threefry":
+                total += _FLOPS_OF_THREEFRY * sizes[0]
     return {**costs, "flops": total} if total else dict(costs)
 
 

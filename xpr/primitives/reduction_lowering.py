@@ -7,6 +7,7 @@ Its maxima and minima skip nan. And it crashes where arrays of seven axes are br
 sums of 1000x1000 numbers take a half to a third of the time, over (0, 2) of 64x64x256 a fourteenth. Its other faults
 are in stablehlo.py (elementwise maxima) and dot_lowering.py (products that are summed).
 
+Reductions of small arrays are calls of c/reduce.c: XLA compiles 20 to 60 ms for each, and what it writes runs as long.
 A few long rows are added one by one. Bools, and long maxima and minima, are halved until few are left (`_halved`). The
 other reductions become loops of XLA's, which have to be unrolled (`has_hot_loops`).
 
@@ -22,16 +23,20 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend import native
 from xpr.backend.mlir_text import int_array
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import is_symbolic_dim, surely_at_least, surely_below
+from xpr.primitives import native_calls
 
 Spelling = Callable[[Builder, str, list[Value], ShapedArray], Value]
 
 _LONG_ROW, _FEW_ROWS = 8192, 8
 _MOST_AXES = 6
 _OF_LIBRARY = 4096  # elements
+_OF_C = {"stablehlo.add": 0, "stablehlo.maximum": 1, "stablehlo.minimum": 2}  # by their numbers in c/reduce.c
+_SMALL, _MANY = 1 << 14, 32  # elements of an array, and of those that are reduced to one
 _OF_BITS = ("stablehlo.and", "stablehlo.or")
 _LONG_FOLD, _FOLDED = 128, 32  # so many contiguous bools are halved, until so many are left
 _LONG_EXTREME, _HALVED = 512, 64  # the same of numbers, for maxima and minima
@@ -43,6 +48,8 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
     Maxima and minima may skip nan: see `lower_extreme`. Bitwise reductions are done on unpartitioned axes, as XLA can't
     combine the results of several devices by them.
     """
+    if (called := _called(b, x, aval, axes, operation)) is not None:
+        return called
     if operation == "stablehlo.xor" or (operation in _OF_BITS and x.aval.dtype != dtypes.bool_):
         x = b.whole(x, axes)
     if operation in _OF_BITS and x.aval.dtype == dtypes.bool_ and b.platform == "cpu" and not b.may_be_partitioned:
@@ -52,6 +59,22 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
     if len(axes) == 1 and surely_below(x.aval.shape[axes[0]], _FEW_ROWS + 1) and x.aval.ndim <= _MOST_AXES:
         return _row_by_row(b, x, aval, axes[0], operation, start)
     return _reduction(b, x, aval, axes, operation, start, _with_negations)
+
+
+def _called(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str) -> Value | None:
+    """The reduction by a call of c/reduce.c, where the array is small and the program runs the reduction once."""
+    if not (b.runs_once and operation in _OF_C and x.aval.dtype in (dtypes.float32, dtypes.float64) and axes):
+        return None
+    first, end = min(axes), max(axes) + 1
+    if len(axes) != end - first or not native_calls.are_possible(b, x.aval):
+        return None
+    shape = x.aval.shape
+    n = math.prod(shape[first:end])
+    if n < _MANY or not 0 < x.aval.size <= (_OF_LIBRARY - 1 if operation == "stablehlo.add" else _SMALL):
+        return None
+    b.module.add_reduction((operation, x.aval, *axes), n)
+    sizes = x.aval.dtype.itemsize, _OF_C[operation], math.prod(shape[:first]), n, math.prod(shape[end:])
+    return native_calls.call(b, native.REDUCE, sizes, [x], [aval])[0]
 
 
 def _folded(b: Builder, x: Value, axes: Sequence[int], operation: str) -> tuple[Value, Sequence[int]]:
@@ -161,6 +184,8 @@ def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], 
     a long one at the end is halved first, which takes many elements at a time: up to three times faster. Of bytes XLA's
     loops do.
     """
+    if (called := _called(b, x, aval, axes, operation)) is not None:
+        return called
     dtype = x.aval.dtype
     is_float = dtype in dtypes.FLOATS
     if b.platform != "cpu" or (not is_float and (b.may_be_partitioned or dtype.itemsize == 1)):
