@@ -1,5 +1,6 @@
 """Code in C: with and without it results are the same, and programs that leave this installation call none of it."""
 
+import functools
 import gc
 import itertools
 import re
@@ -148,27 +149,32 @@ def test_products_of_matrices_and_vectors(dtype, rows, columns):
 
 
 @BUILT
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize(
     "shape, axes", [((32,), 0), ((4095,), 0), ((3, 77), 1), ((77, 3), 0), ((4, 50, 7), 1), ((2, 9, 7, 3), (1, 2))]
 )
 def test_reductions_are_numpys(shape, axes, dtype):
     rng = np.random.default_rng(0)
+    exact = {"float32": 1e-5, "float64": 1e-13, "int32": 0}[dtype]
     with enable_x64():
         for with_nan in (False, True):
-            x = rng.normal(size=shape).astype(dtype)
-            x.flat[0], x.flat[-1] = -np.inf, np.nan if with_nan else 1
-            for reduced, in_numpy in ((jnp.sum, np.sum), (jnp.max, np.max), (jnp.min, np.min)):
-                program = xpr.jit(lambda x, reduced=reduced: reduced(x, axes)).lower(x)
+            x = rng.integers(-(2**31), 2**31, shape).astype(dtype)
+            if dtype != "int32":
+                x = np.sign(x) * 2 ** (x * 2.0**-33)  # no product overflows
+                x.flat[-1] = np.nan if with_nan else 1
+            for name, options in (("sum", {"dtype": dtype}), ("prod", {"dtype": dtype}), ("max", {}), ("min", {})):
+                reduced = functools.partial(getattr(jnp, name), axis=axes, **options)
+                program = xpr.jit(reduced).lower(x)
                 assert "xpr_reduce" in program.as_text()
-                exact = 0 if reduced is not jnp.sum else 1e-5 if dtype == "float32" else 1e-13
-                np.testing.assert_allclose(program.compile()(x), in_numpy(x, axes), exact, 10 * exact)
+                rounding = exact if options else 0
+                expected = getattr(np, name)(x, axes, **options)
+                np.testing.assert_allclose(program.compile()(x), expected, rounding, 10 * rounding)
 
 
 @BUILT
 def test_reductions_that_xla_computes():
     """Of few numbers to one, of other types, of large arrays, over axes that are apart, in loops."""
-    for shape, axes, dtype in (((31,), 0, "f"), ((99,), 0, "i"), ((4096,), 0, "f"), ((6, 2, 7), (0, 2), "f")):
+    for shape, axes, dtype in (((31,), 0, "f"), ((99,), 0, "u4"), ((4096,), 0, "f"), ((6, 2, 7), (0, 2), "f")):
         total = xpr.jit(lambda x, axes=axes: jnp.sum(x, axes))
         assert "xpr_" not in total.lower(np.ones(shape, dtype)).as_text()
     assert "xpr_reduce" in xpr.jit(jnp.max).lower(np.ones(1 << 14, np.float32)).as_text()

@@ -35,7 +35,9 @@ Spelling = Callable[[Builder, str, list[Value], ShapedArray], Value]
 _LONG_ROW, _FEW_ROWS = 8192, 8
 _MOST_AXES = 6
 _OF_LIBRARY = 4096  # elements
-_OF_C = {"stablehlo.add": 0, "stablehlo.maximum": 1, "stablehlo.minimum": 2}  # by their numbers in c/reduce.c
+# Operations and dtypes, by their numbers in c/reduce.c.
+_OF_C = {"stablehlo.add": 0, "stablehlo.maximum": 1, "stablehlo.minimum": 2, "stablehlo.multiply": 3}
+_NUMBERS_OF_C = {dtypes.float32: 0, dtypes.float64: 1, dtypes.int32: 2}
 _SMALL, _MANY = 1 << 14, 32  # elements of an array, and of those that are reduced to one
 _OF_BITS = ("stablehlo.and", "stablehlo.or")
 _LONG_FOLD, _FOLDED = 128, 32  # so many contiguous bools are halved, until so many are left
@@ -63,7 +65,7 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
 
 def _called(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str) -> Value | None:
     """The reduction by a call of c/reduce.c, where the array is small and the program runs the reduction once."""
-    if not (b.runs_once and operation in _OF_C and x.aval.dtype in (dtypes.float32, dtypes.float64) and axes):
+    if not (b.runs_once and operation in _OF_C and x.aval.dtype in _NUMBERS_OF_C and axes):
         return None
     first, end = min(axes), max(axes) + 1
     if len(axes) != end - first or not native_calls.are_possible(b, x.aval):
@@ -73,8 +75,9 @@ def _called(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operat
     if n < _MANY or not 0 < x.aval.size <= (_OF_LIBRARY - 1 if operation == "stablehlo.add" else _SMALL):
         return None
     b.module.add_reduction((operation, x.aval, *axes), n)
-    sizes = x.aval.dtype.itemsize, _OF_C[operation], math.prod(shape[:first]), n, math.prod(shape[end:])
-    return native_calls.call(b, native.REDUCE, sizes, [x], [aval])[0]
+    kind = _OF_C[operation], _NUMBERS_OF_C[x.aval.dtype]
+    sizes = math.prod(shape[:first]), n, math.prod(shape[end:])
+    return native_calls.call(b, native.REDUCE, [*kind, *sizes], [x], [aval])[0]
 
 
 def _folded(b: Builder, x: Value, axes: Sequence[int], operation: str) -> tuple[Value, Sequence[int]]:

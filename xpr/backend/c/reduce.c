@@ -1,7 +1,8 @@
-/* Sums, maxima and minima of small arrays on CPU, called from compiled programs as the functions in sort.c are. */
+/* Sums, products, maxima and minima of small arrays on CPU, called from compiled programs as the functions in sort.c are. */
 
 #include <math.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "processors.h"
 #include "text.h"
@@ -9,12 +10,15 @@
 enum { LANES = 16 }; /* partial results, which don't wait for each other */
 
 #define SUM(x, y) ((x) + (y))
+#define PRODUCT(x, y) ((x) * (y))
 #define MAXIMUM(x, y) ((y) > (x) | (y) != (y) ? (y) : (x)) /* nan where there is one; `||` would be a branch */
 #define MINIMUM(x, y) ((y) < (x) | (y) != (y) ? (y) : (x))
 
 /* For each of `outer` blocks: its `n` rows of `inner` numbers are combined to one. */
 #define REDUCE(name, number, COMBINED, start)                                                                    \
-    FOR_EACH_PROCESSOR void xpr_##name(number *restrict result, const number *x, const long long *sizes) {       \
+    FOR_EACH_PROCESSOR void xpr_##name(void *results, const void *numbers, const long long *sizes) {             \
+        number *restrict result = results;                                                                       \
+        const number *x = numbers;                                                                               \
         long long outer = sizes[0], n = sizes[1], inner = sizes[2];                                              \
         for (long long block = 0; block < outer; block++, x += n * inner, result += inner) {                     \
             if (inner > 1) {                                                                                     \
@@ -37,19 +41,30 @@ enum { LANES = 16 }; /* partial results, which don't wait for each other */
 
 REDUCE(sum_float, float, SUM, 0)
 REDUCE(sum_double, double, SUM, 0)
+REDUCE(sum_integer, uint32_t, SUM, 0) /* modulo 2^32 */
 REDUCE(max_float, float, MAXIMUM, -INFINITY)
 REDUCE(max_double, double, MAXIMUM, -INFINITY)
+REDUCE(max_integer, int32_t, MAXIMUM, INT32_MIN)
 REDUCE(min_float, float, MINIMUM, INFINITY)
 REDUCE(min_double, double, MINIMUM, INFINITY)
+REDUCE(min_integer, int32_t, MINIMUM, INT32_MAX)
+REDUCE(product_float, float, PRODUCT, 1)
+REDUCE(product_double, double, PRODUCT, 1)
+REDUCE(product_integer, uint32_t, PRODUCT, 1)
 
-/* "bytes operation outer n inner": the sums (0), maxima (1) or minima (2) over the middle one of three axes, of numbers of
-   so many bytes. */
+typedef void (*reduction)(void *result, const void *x, const long long *sizes);
+static const reduction reductions[4][3] = {
+    {xpr_sum_float, xpr_sum_double, xpr_sum_integer},
+    {xpr_max_float, xpr_max_double, xpr_max_integer},
+    {xpr_min_float, xpr_min_double, xpr_min_integer},
+    {xpr_product_float, xpr_product_double, xpr_product_integer},
+};
+
+/* "operation dtype outer n inner": the sums (0), maxima (1), minima (2) or products (3) over the middle one of three axes of
+   float32 (0), float64 (1) or int32 (2). */
 void xpr_reduce(void *result, const void **operands, const char *text, size_t length, void *status) {
-    long long numbers[5], *sizes = numbers + 2;
+    long long numbers[5];
     (void)status;
     read_numbers(text, length, numbers, 5);
-    if (numbers[0] == sizeof(float))
-        (numbers[1] == 0 ? xpr_sum_float : numbers[1] == 1 ? xpr_max_float : xpr_min_float)(result, operands[0], sizes);
-    else
-        (numbers[1] == 0 ? xpr_sum_double : numbers[1] == 1 ? xpr_max_double : xpr_min_double)(result, operands[0], sizes);
+    reductions[numbers[0]][numbers[1]](result, operands[0], numbers + 2);
 }
