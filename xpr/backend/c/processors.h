@@ -1,5 +1,7 @@
 /* Functions that are compiled several times, for processors with more instructions and with fewer. */
 
+#include <stdint.h> /* where the C library is glibc, it says so */
+
 #if defined(__x86_64__) && defined(__GLIBC__) && defined(__GNUC__) && !defined(__clang__)
 #define FOR_EACH_PROCESSOR __attribute__((target_clones("default", "avx2", "avx512f"))) /* loops, which GCC vectorizes */
 #else
