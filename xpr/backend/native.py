@@ -1,7 +1,7 @@
 """Functions in C that programs on CPU call, if a C compiler was there when the package was installed.
 
-They sort, find maxima, draw random bits, and call LAPACK with few threads. Without them, or with XPR_NATIVE=0 in the
-environment, programs do the same in operations of XLA.
+They sort, find maxima, reduce and multiply small arrays, draw random bits, and call LAPACK with few threads. Without
+them, or with XPR_NATIVE=0 in the environment, programs do the same in operations of XLA.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 import re
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,7 +46,12 @@ def is_called_by(text: str) -> bool:
 
 
 _COUNTED = re.compile(f'"({MATVEC}|{REDUCE}|{THREEFRY})".*?backend_config ?= ?"([0-9 ]+)"')
-_FLOPS_OF_THREEFRY = 115  # for each element: 20 rounds of 5, five injections of the key of 3
+FLOPS_OF_THREEFRY = 115  # for each element: 20 rounds of 5, five injections of the key of 3
+_FLOPS: dict[str, Callable[..., float]] = {  # of the numbers that a call has as its text
+    MATVEC: lambda itemsize, rows, columns, along_rows: 2 * rows * columns,
+    REDUCE: lambda operation, dtype, *sizes: math.prod(sizes),
+    THREEFRY: lambda n, *are_arrays: FLOPS_OF_THREEFRY * n,
+}
 
 
 def with_flops(costs: Mapping[str, float], text: str) -> dict[str, float]:
@@ -56,14 +61,7 @@ def with_flops(costs: Mapping[str, float], text: str) -> dict[str, float]:
     """
     total = costs.get("flops", 0.0)
     for name, numbers in _COUNTED.findall(text):
-        sizes = list(map(float, numbers.split()))
-        match name:
-            case "xpr_matvec":
-                total += 2 * sizes[1] * sizes[2]
-            case "xpr_reduce":
-                total += math.prod(sizes[2:])
-            case "xpr_threefry":
-                total += _FLOPS_OF_THREEFRY * sizes[0]
+        total += _FLOPS[name](*map(float, numbers.split()))
     return {**costs, "flops": total} if total else dict(costs)
 
 

@@ -162,7 +162,7 @@ threefry2x32_p = register(
         batch=Unsupported("it is set below"),
         multiple_results=True,
         exact=True,
-        flops=several(115),  # 20 rounds of 5, five injections of the key of 3
+        flops=several(native.FLOPS_OF_THREEFRY),
     )
 )
 _batch_one = batch_elementwise(threefry2x32_p)
