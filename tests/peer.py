@@ -6,11 +6,13 @@ library's module in turn and `x` an array of that library (`check`).
 
 from __future__ import annotations
 
+import ast
 import collections
 import functools
 import hashlib
 import importlib
 import os
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -54,8 +56,8 @@ needs_jax = pytest.mark.skipif(JAX is None, reason="compares with jax, which is 
 def agree(code: Callable[[Any], Any], tolerance: float = 2e-6) -> Any:
     """What `code(library)` gives in xpr, checked to have as many leaves, of the same types and values, in jax.
 
-    Results of jax are kept by the name of the test and the text of its file. Where there are none, and jax is not
-    installed, nothing is compared.
+    Results of jax are kept by the name of the test and its text, with that of its file but other tests. Where there are
+    none, and jax is not installed, nothing is compared.
     """
     ours = code(xpr)
     leaves_of_ours = xpr.tree.leaves(ours)
@@ -86,18 +88,27 @@ def beside(code: Callable[[Any], Any], compare: Callable[[list[Any]], None]) -> 
 
 
 def _name_of_comparison(code: Callable[[Any], Any]) -> str:
-    """The test, the number of the comparison in it, and a digest of the file."""
+    """The test, the number of the comparison in it, and a digest of the text that it depends on."""
     test = os.environ["PYTEST_CURRENT_TEST"].split("::", 1)[1].rsplit(" ", 1)[0]
     _comparisons[test] += 1
-    return f"{test} {_comparisons[test]} {_digest(code.__code__.co_filename)}"
+    of_text = digest(code.__code__.co_filename, re.split(r"::|\[", test)[0])
+    return f"{test} {_comparisons[test]} {of_text}"
 
 
 _comparisons: collections.Counter[str] = collections.Counter()
 
 
 @functools.cache
-def _digest(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()[:8]
+def digest(path: str, test: str) -> str:
+    """A digest of a file of tests without the functions and classes of its other tests: what this one depends on."""
+    text = Path(path).read_text()
+    lines = text.splitlines()
+    for node in ast.parse(text).body:
+        named = isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name
+        if named and named != test and named.startswith(("test_", "Test")):
+            first = min(each.lineno for each in (node, *node.decorator_list))
+            lines[first - 1 : node.end_lineno] = [""] * (node.end_lineno - first + 1)
+    return hashlib.sha256("\n".join(filter(None, lines)).encode()).hexdigest()[:8]
 
 
 # -- Calls as text

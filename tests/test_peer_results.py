@@ -38,8 +38,16 @@ def test_the_release_is_the_one_that_is_installed_for_tests():
     assert re.findall(r'"jax==([^"]*)"', text) == [peer_results.RELEASE]
     for path in peer_results.HERE.glob("*.txt"):
         assert path.read_text().startswith(f"jax {peer_results.RELEASE}\n"), path.name
-        folder = peer_results.HERE.parent / ("eight_devices" if path.stem.endswith("_cases") else "")
-        assert (folder / f"{path.stem}.py").exists(), path.name
+        assert peer_results.path_of_tests(path.stem).exists(), path.name
+
+
+@pytest.mark.parametrize("path", sorted(peer_results.HERE.glob("*.txt")), ids=lambda path: path.stem)
+def test_what_is_kept_is_of_the_tests_as_they_are(path):
+    """A comparison is known by a digest of its test: for one that changed nothing is found, and jax runs instead."""
+    tests = peer_results.path_of_tests(path.stem)
+    of_functions = re.findall(r"^((?:test_|Test)\w+).* (\w{8})\t\w{16}\t", path.read_text(), re.MULTILINE)
+    changed = {test for test, digest in of_functions if digest != peer.digest(str(tests), test)}
+    assert not changed, f"run: python -m tests.peer_results {tests.relative_to(peer_results.HERE.parent.parent)}"
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,11 @@ def path_of(file: str) -> Path:
     return HERE / f"{file}.txt"
 
 
+def path_of_tests(file: str) -> Path:
+    """The file of tests whose results a file of that name keeps."""
+    return HERE.parent / ("eight_devices" if file.endswith("_cases") else "") / f"{file}.py"
+
+
 def write(file: str, lines: Mapping[str, str]) -> None:
     text = "".join(f"{key}\t{line}\n" for key, line in sorted(lines.items()))
     path_of(file).write_text(f"jax {RELEASE}\n{text}")

@@ -13,7 +13,7 @@ def main(files: list[str]) -> int:
     if JAX is None:
         print("jax is not installed: pip install -e '.[peer]'")
         return 1
-    files = files or [_tests_of(path.stem) for path in sorted(peer_results.HERE.glob("*.txt"))]
+    files = files or [str(peer_results.path_of_tests(path.stem)) for path in sorted(peer_results.HERE.glob("*.txt"))]
     on_eight_devices = [file for file in files if file.endswith("_cases.py")]
     if on_eight_devices and JAX.device_count() != 8:
         command = [sys.executable, "-m", "tests.peer_results", *on_eight_devices]
@@ -28,10 +28,6 @@ def main(files: list[str]) -> int:
             peer_results.write(file, lines)
             print(f"{peer_results.path_of(file).name}: {len(lines)} results")
     return int(code)
-
-
-def _tests_of(file: str) -> str:
-    return f"tests/eight_devices/{file}.py" if file.endswith("_cases") else f"tests/{file}.py"
 
 
 if __name__ == "__main__":
