@@ -32,7 +32,7 @@ def eggholder(np):
 @pytest.mark.parametrize(
     "make, start",
     [
-        (rosenbrock, np.zeros(2)), (rosenbrock, np.linspace(-1, 2, 6)), (himmelblau, np.ones(2)),
+        (rosenbrock, np.zeros(2)), (rosenbrock, np.linspace(0, 2, 6)), (himmelblau, np.ones(2)),
         (matyas, np.array([7.0, -3.0])), (eggholder, np.array([100.0, 100.0])),
     ],
 )  # fmt: skip
@@ -43,7 +43,8 @@ def test_minima(make, start):
     assert ours.success and ours.status == 0
     np.testing.assert_allclose(ours.x, theirs.x, rtol=1e-3, atol=2e-5)
     np.testing.assert_allclose(ours.fun, theirs.fun, rtol=1e-5, atol=1e-8)
-    assert np.abs(ours.jac).max() <= 1e-5 and 0 < ours.nit <= 2 * theirs.nit + 5 and ours.nfev >= ours.nit
+    assert np.abs(ours.jac).max() <= 1e-5 and 0 < ours.nit <= 2 * theirs.nit + 5
+    assert ours.nit <= ours.nfev <= 1.5 * theirs.njev + 5
     assert all(x.dtype == np.int64 and x.weak_type for x in (ours.status, ours.nfev, ours.njev, ours.nit))
 
 
@@ -67,6 +68,13 @@ def test_minima_whose_value_is_not_0_are_found_in_float32(fun, n, start):
     """The last steps lower the value by less than its rounding, and the gradient decides."""
     result = minimize(fun, jnp.full(n, start), method="BFGS")
     assert result.success and np.abs(result.jac).max() <= 1e-5 and result.nfev <= 20
+
+
+def test_the_inverse_of_a_steep_hessian_in_float32():
+    """It is 1e-8, which is nothing beside the ones of an identity."""
+    result = minimize(lambda x: jnp.mean((1e4 * x) ** 2), jnp.ones(2), method="BFGS")
+    np.testing.assert_allclose(result.x, 0, atol=1e-6)
+    np.testing.assert_allclose(result.hess_inv, 1e-8 * np.eye(2), atol=1e-10)
 
 
 def test_what_ends_it():

@@ -27,10 +27,11 @@ class Point(NamedTuple):
     gradient: Any
 
 
-def line_search(on_line: Callable[[Any], Point], start: Point, most: int) -> tuple[Point, Any, Any]:
+def line_search(on_line: Callable[[Any], Point], start: Point, decrease: Any, most: int) -> tuple[Point, Any, Any]:
     """A point that satisfies the strong Wolfe conditions, whether there is one, and how many were tried.
 
-    At most `most` steps bracket an interval, and as many narrow it.
+    The first step is the one after which a parabola would have decreased by `decrease`, if that is less than
+    1 (equation 3.60). At most `most` steps bracket an interval, and as many narrow it.
     """
 
     rounding = 2 * finfo(start.value.dtype).eps * jnp.abs(start.value)
@@ -71,8 +72,9 @@ def line_search(on_line: Callable[[Any], Point], start: Point, most: int) -> tup
             satisfied,
         )
 
-    one = jnp.ones_like(start.value)
-    first = (jnp.asarray(1), start, on_line(one), jnp.bool_(False), jnp.bool_(False))
+    expected = -2 * 1.01 * decrease / start.slope
+    step = jnp.where((expected > 0) & (expected < 1), expected, jnp.ones_like(start.value))
+    first = (jnp.asarray(1), start, on_line(step), jnp.bool_(False), jnp.bool_(False))
     count, low, high, bracketed, satisfied = while_loop(searching, lengthen, first)
 
     # Zooming: between `low`, the lowest point that decreases enough, and `high`.

@@ -150,6 +150,7 @@ class _State(NamedTuple):
     iterations: Any
     evaluations: Any
     status: Any
+    decrease: Any  # of the value in the last iteration
 
 
 def _minimum(fun: Callable[[Any], Any], x0: Any, model: Dense | Limited, limits: _Limits) -> OptimizeResults:
@@ -171,17 +172,18 @@ def _minimum(fun: Callable[[Any], Any], x0: Any, model: Dense | Limited, limits:
 
         zero = jnp.zeros_like(state.value)
         start = Point(zero, state.value, state.gradient @ direction, state.gradient)
-        point, found, count = line_search(on_line, start, limits.line_search)
+        point, found, count = line_search(on_line, start, state.decrease, limits.line_search)
         step, change = point.step * direction, point.gradient - state.gradient
-        little = state.value - point.value < limits.decrease
+        decrease = state.value - point.value
         new = _State(
             state.x + step, point.value, point.gradient, state.model.updated(step, change), state.iterations + 1,
-            state.evaluations + count, jnp.where(little, _NO_DECREASE, _CONVERGED),
+            state.evaluations + count, jnp.where(decrease < limits.decrease, _NO_DECREASE, _CONVERGED), decrease,
         )  # fmt: skip
         failed = state._replace(evaluations=state.evaluations + count, status=jnp.asarray(_NO_STEP))
         return tree.map(lambda x, y: jnp.where(found, x, y), new, failed)
 
-    first = _State(x0, value, gradient, model, jnp.asarray(0), jnp.asarray(1), jnp.asarray(_CONVERGED))
+    decrease = norm(gradient) / 2  # a step of length 1 to start with
+    first = _State(x0, value, gradient, model, jnp.asarray(0), jnp.asarray(1), jnp.asarray(_CONVERGED), decrease)
     last = while_loop(unfinished, iterate, first)
     success = size(last.gradient) <= limits.gradient
     status = jnp.where(success, _CONVERGED, jnp.where(last.status == _CONVERGED, _TOO_MANY_STEPS, last.status))

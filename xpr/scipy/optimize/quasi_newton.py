@@ -9,27 +9,41 @@ from typing import Any, NamedTuple
 
 from xpr import numpy as jnp
 from xpr.control.scan.function import scan
+from xpr.dtypes import finfo
 
 
 class Dense(NamedTuple):
-    """The inverse as a matrix, by the method of Broyden, Fletcher, Goldfarb and Shanno."""
+    """The inverse as a matrix, by the method of Broyden, Fletcher, Goldfarb and Shanno.
+
+    Attributes:
+      inverse: [n, n].
+      is_identity: whether there was no step yet.
+    """
 
     inverse: Any
+    is_identity: Any
 
     @staticmethod
     def start(x: Any) -> Dense:
-        return Dense(jnp.eye(x.size, dtype=x.dtype))
+        return Dense(jnp.eye(x.size, dtype=x.dtype), jnp.bool_(True))
 
     def direction(self, gradient: Any) -> Any:
         return -self.inverse @ gradient
 
     def updated(self, step: Any, change: Any) -> Dense:
-        """(I - s y^T / y^T s) H (I - y s^T / y^T s) + s s^T / y^T s (equation 6.17), where y^T s is positive."""
+        """(I - s y^T / y^T s) H (I - y s^T / y^T s) + s s^T / y^T s (equation 6.17), where y^T s is positive.
+
+        Where the rounding of ones would hide what is added, the first H is y^T s / y^T y times the identity (equation
+        6.20).
+        """
         curvature = step @ change
-        rho = 1 / jnp.where(curvature > 0, curvature, 1)
+        usable = curvature > 0
+        rho = 1 / jnp.where(usable, curvature, 1)
+        scale = curvature / jnp.where(usable, change @ change, 1)
+        hidden = self.is_identity & usable & (scale < 100 * finfo(step.dtype).eps)
         factor = jnp.eye(step.size, dtype=step.dtype) - rho * jnp.outer(step, change)
-        new = factor @ self.inverse @ factor.T + rho * jnp.outer(step, step)
-        return Dense(jnp.where(curvature > 0, new, self.inverse))
+        new = factor @ (jnp.where(hidden, scale, 1) * self.inverse) @ factor.T + rho * jnp.outer(step, step)
+        return Dense(jnp.where(usable, new, self.inverse), self.is_identity & ~usable)
 
 
 class Limited(NamedTuple):
