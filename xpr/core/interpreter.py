@@ -53,6 +53,10 @@ class Trace:
         """The results of applying a primitive, as values of this trace."""
         raise NotImplementedError(type(self))
 
+    def constant_of(self, value: Any) -> Any:
+        """A new array as the function being traced has it: its value is known where nothing is staged."""
+        return value if self.parent is None else self.parent.constant_of(value)
+
     def value_of(self, tracer: Tracer) -> Any:
         """The value of a tracer of this trace that has none itself, or None."""
         return None

@@ -16,7 +16,7 @@ from xpr import dtypes
 from xpr.backend import buffers, devices
 from xpr.backend.array import Array, from_host, from_words, placement_like
 from xpr.backend.sharding import NamedSharding, SingleDeviceSharding, typed
-from xpr.compile import over_mesh, transfer_guard
+from xpr.compile import transfer_guard
 from xpr.compile.evaluate import EvalTrace
 from xpr.compile.over_mesh import replicated
 from xpr.compile.placement import to_device
@@ -59,9 +59,7 @@ def _filled(shape: tuple[int, ...], value: Any, aval: ShapedArray, device: Any =
         return to_device(broadcast_in_dim(value, shape, ()), device)
     host = np.empty(shape, aval.dtype)
     host.fill(value)
-    if device is None:
-        return replicated(Array(aval, host)) if over_mesh.in_use else Array(aval, host)
-    return on_device(aval, host, device)
+    return placed(Array(aval, host), None) if device is None else on_device(aval, host, device)
 
 
 def on_device(aval: ShapedArray, host: np.ndarray, device: Any) -> Array:
@@ -123,12 +121,16 @@ def array(
     result = _array_of(object, None if dtype is None else requested_dtype(dtype), copy)
     if ndmin and result.aval.ndim < ndmin:
         result = reshape(result, (1,) * (ndmin - result.aval.ndim) + result.aval.shape)
-    return result if device is None and not over_mesh.in_use else placed(result, device)
+    return replicated(result) if result is object and device is None and not copy else placed(result, device)
 
 
 def placed(x: Any, device: Any) -> Any:
-    """A new array on the device, or with the sharding, that the user chose; None for the default one."""
-    return replicated(x) if device is None else to_device(x, device)
+    """A new array on the device, or with the sharding, that the user chose; None for the default one.
+
+    In functions that are staged it is a tracer, as what is computed from it.
+    """
+    x = replicated(x) if device is None else to_device(x, device)
+    return context.trace.constant_of(x) if type(x) is Array else x
 
 
 def on_no_device(x: Any) -> Any:

@@ -103,6 +103,9 @@ class StageTrace(Trace):
         self.eqns.append(JaxprEqn(operands, outvars, primitive, params, context.source or here(3)))
         return [StageTracer(self, v.aval, v) for v in outvars]
 
+    def constant_of(self, value: Any) -> Any:
+        return StageTracer(self, value.aval, self.lift(value))
+
     def lift(self, x: Any) -> Atom:
         """A value from outside as an operand: a literal or a constvar."""
         if isinstance(x, Tracer):
