@@ -281,3 +281,59 @@ def test_message(call, error, message):
     with pytest.raises(error, match=message) as raised:
         call()
     assert "stablehlo" not in str(raised.value).lower()
+
+
+MADE = [
+    "jnp.array(0)", "jnp.asarray([1, 2])", "jnp.array(np.arange(3))", "jnp.float32(3)", "jnp.zeros(())", "jnp.zeros(3)",
+    "jnp.full((), 3)", "jnp.linspace(0, 1, 3)", "jnp.arange(3)", "jnp.eye(2)", "lax.full((), 1)", "lax.reshape(1, ())",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", MADE)
+def test_what_a_function_makes_while_it_is_staged_is_a_tracer(call):
+    """Also under transformations in a staged function; what is made elsewhere is a value."""
+
+    def kind(_=0.0):
+        kinds.append(isinstance(eval(call, {"jnp": jnp, "np": np, "lax": xpr.lax}), xpr.core.Tracer))
+        return 0.0
+
+    kinds = []
+    kind()
+    xpr.grad(kind)(1.0)
+    xpr.vmap(kind)(jnp.ones(2))
+    xpr.jit(kind)(1.0)
+    xpr.jit(xpr.grad(kind))(1.0)
+    xpr.lax.scan(lambda carry, _: (carry, kind()), 0, None, length=1)
+    assert kinds == [False, False, False, True, True, True]
+
+
+def test_a_constant_of_a_staged_function_is_no_equation():
+    assert str(xpr.make_jaxpr(lambda x: x + jnp.array(2.0))(1.0)).split() == (
+        "{ lambda ; a:f32[]. let b:f32[] = add a 2.0 in (b,) }".split()
+    )
+    closed = xpr.make_jaxpr(lambda: jnp.array([1, 2]))()
+    assert not closed.jaxpr.eqns and closed.consts[0].tolist() == [1, 2]
+
+
+def test_a_constant_that_outlives_its_function_is_an_error():
+    kept = []
+    xpr.jit(lambda: kept.append(jnp.array(0)))()
+    with pytest.raises(xpr.errors.UnexpectedTracerError):
+        jnp.sin(kept[0])
+
+
+UNCHANGED = [
+    "full((), 1)", "broadcast(1.0, ())", "broadcast(x, ())", "broadcast_in_dim(x, (2, 3), (0, 1))", "reshape(1, ())",
+    "reshape(x, (2, 3))", "transpose(x, (0, 1))", "expand_dims(x, ())", "concatenate([x], 0)", "collapse(x, 0, 1)",
+    "reduce_sum(x, ())", "reduce_max(x, ())", "reduce(x, np.float32(0), lax.add, ())",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", UNCHANGED)
+def test_what_is_returned_as_it_is_is_an_array(call):
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    result = eval(f"lax.{call}", {"lax": xpr.lax, "np": np, "x": x})
+    assert isinstance(result, xpr.Array)
+    copy = np.array(result)
+    x[:] = 7
+    np.testing.assert_array_equal(result, copy)

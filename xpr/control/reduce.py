@@ -21,7 +21,7 @@ from xpr.core.source import describe_function
 from xpr.dtypes import greatest, least
 from xpr.primitives import elementwise as e
 from xpr.primitives import reductions as r
-from xpr.primitives.shapes import broadcast_to, reduce_sum, reshape, transpose
+from xpr.primitives.shapes import as_array, broadcast_to, reduce_sum, reshape, transpose
 from xpr.primitives.sharding_constraint import sharded
 from xpr.primitives.slicing import concatenate, slice_in_dim
 from xpr.transforms.batch import batch_flat
@@ -78,7 +78,7 @@ def reduce(
         raise ValueError(f"reduce found non-scalar initial value: they are ({types_of(starts)}).")
     starts = [start_of("reduce", start, aval_of(x)) for start, x in zip(starts, leaves)]
     if not axes:
-        return operands
+        return tree.map(as_array, operands)
     of_scalars = _on_leaves(computation, structure)
     if len(leaves) == 1:
         known = _known_reduction(of_scalars, aval_of(leaves[0]))

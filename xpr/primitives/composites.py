@@ -12,7 +12,6 @@ from xpr import dtypes
 from xpr.backend.array import Array, placement_like
 from xpr.backend.sharding import Sharding
 from xpr.core.avals import aval_of
-from xpr.core.interpreter import context
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.dimensions.slices import broadcast_sizes
 from xpr.errors import ArgumentError
@@ -114,8 +113,7 @@ def full(shape: int | Sequence[int], fill_value: Any, dtype: Any = None, *, shar
         raise TypeError(f"full: the value to repeat must be a scalar, and is {aval.str_short()}. Use broadcast_in_dim.")
     weak = dtype is None and aval.weak_type
     number = fill_value if weak else convert_element_type(fill_value, aval.dtype if dtype is None else dtype)
-    filled = sharded(shapes.broadcast_in_dim(number, shapes.shape_of(shape), ()), sharding, "full")
-    return context.trace.constant_of(filled) if type(filled) is Array else filled
+    return sharded(shapes.broadcast_in_dim(number, shapes.shape_of(shape), ()), sharding, "full")
 
 
 def full_like(

@@ -73,6 +73,9 @@ class _NumpyTrace(Trace):
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         return list(primitive.reference(args, **params))
 
+    def constant_of(self, value: Any) -> Any:
+        return value.host
+
 
 def written(builder: Builder, fun: Callable[..., Sequence[Any]], operands: Sequence[Value]) -> list[Value]:
     """The results of `fun`, its operations appended to `builder`."""

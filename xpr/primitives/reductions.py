@@ -25,6 +25,7 @@ from xpr.primitives.flops import per_operand
 from xpr.primitives.recurrences import shifted
 from xpr.primitives.reduction_lowering import lower_extreme, lower_reduction
 from xpr.primitives.shapes import (
+    as_array,
     broadcast_in_dim,
     kept_dim,
     reduce_sum,
@@ -135,7 +136,7 @@ def function_of(primitive: Primitive, doc: str) -> Callable[..., Any]:
     """The function that users call."""
 
     def function(operand: Any, axes: Sequence[int]) -> Any:
-        return primitive.bind(operand, axes=tuple(axes)) if len(axes) else operand
+        return primitive.bind(operand, axes=tuple(axes)) if len(axes) else as_array(operand)
 
     function.__name__ = function.__qualname__ = primitive.name
     summary, _, example = doc.partition("\n\n")

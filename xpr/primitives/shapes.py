@@ -15,6 +15,7 @@ import numpy as np
 from numpy.exceptions import AxisError
 
 from xpr import dtypes
+from xpr.backend.array import Array
 from xpr.backend.mlir_text import int_array
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, aval_of
@@ -103,6 +104,14 @@ def structural(
 
 def _one(pair: tuple[Any, Any]) -> tuple[list[Any], list[Any]]:
     return [pair[0]], [pair[1]]
+
+
+def as_array(operand: Any) -> Any:
+    """An operand that an operation returns as it is: numbers and NumPy arrays as arrays."""
+    if hasattr(operand, "aval") or is_symbolic_dim(operand):
+        return operand
+    aval = aval_of(operand)
+    return context.trace.constant_of(Array(aval, np.array(operand, aval.dtype)))
 
 
 def move_axis(x: Any, source: int, target: int) -> Any:
@@ -293,7 +302,7 @@ def broadcast_in_dim(operand: Any, shape: Sequence[int], broadcast_dimensions: S
     """
     shape = tuple(shape)
     if aval_of(operand).shape == shape and list(broadcast_dimensions) == list(range(len(shape))):
-        return operand
+        return as_array(operand)
     return broadcast_in_dim_p.bind(operand, shape=shape, broadcast_dimensions=tuple(broadcast_dimensions))
 
 
@@ -362,7 +371,7 @@ def reshape(operand: Any, new_sizes: Sequence[int]) -> Any:
     """
     new_sizes = tuple(new_sizes)
     if aval_of(operand).shape == new_sizes:
-        return operand
+        return as_array(operand)
     return reshape_p.bind(operand, new_sizes=new_sizes)
 
 
@@ -472,7 +481,7 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Any:
     """
     permutation = tuple(map(int, permutation))
     if permutation == tuple(range(len(permutation))) and len(permutation) == aval_of(operand).ndim:
-        return operand
+        return as_array(operand)
     return transpose_p.bind(operand, permutation=permutation)
 
 
@@ -598,7 +607,7 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
         return decided(out_sharding, "reduce_sum", lambda: reduce_sum(operand, axes))
     if not settings.allow_f16_reductions:
         _refuse_f16_sum(aval_of(operand), axes)
-    return reduce_sum_p.bind(operand, axes=tuple(axes)) if len(axes) else operand
+    return reduce_sum_p.bind(operand, axes=tuple(axes)) if len(axes) else as_array(operand)
 
 
 def _refuse_f16_sum(aval: ShapedArray, axes: Sequence[int]) -> None:

@@ -20,6 +20,7 @@ from xpr.dimensions.slices import slice_bounds
 from xpr.dtypes import NUMBERS, short_name
 from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import (
+    as_array,
     broadcast_in_dim,
     full,
     instantiate,
@@ -519,7 +520,7 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Any:
     Array([0, 1, 0], dtype=int32)
     """
     if len(operands) == 1:
-        return operands[0]
+        return as_array(operands[0])
     return concatenate_p.bind(*operands, dimension=dimension)
 
 
