@@ -10,7 +10,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.peer import JAX
-from xpr import core
+from xpr import core, lax
 from xpr.extend.core import traces
 from xpr.extend.core.primitives import jit_p
 
@@ -128,6 +128,46 @@ def test_what_must_be_defined():
             custom(1.0)
     assert trace.parent is bottom and trace.full_raise(3) == 3
     assert traces.full_lower(3) == 3
+
+
+def test_control_flow_takes_closed_jaxprs():
+    """With constants, which become operands, and without the parameters that JAX's primitives have not."""
+    c, x = jnp.array([1.0, 2.0]), jnp.ones(2)
+    plus, minus = xpr.make_jaxpr(lambda x: x + c)(x), xpr.make_jaxpr(lambda x: x - 1)(x)
+    below = xpr.make_jaxpr(lambda x: (x < 4 * c).all())(x)
+    step = xpr.make_jaxpr(lambda total, y: (total + y * c, total))(x, x)
+
+    def branch(x):
+        return lax.cond_p.bind(np.int32(1), x, branches=(minus, plus))[0]
+
+    def loop(x):
+        return lax.while_p.bind(x, cond_nconsts=0, cond_jaxpr=below, body_nconsts=0, body_jaxpr=plus)[0]
+
+    def scan(x):
+        like = {"length": 3, "reverse": False, "num_consts": 0, "num_carry": 1, "unroll": 1}
+        return lax.scan_p.bind(x, jnp.ones((3, 2)), jaxpr=step, **like)[0]
+
+    for f, expected in ((branch, [2, 3]), (loop, [4, 7]), (scan, [4, 7])):
+        assert f(x).tolist() == xpr.jit(f)(x).tolist() == xpr.vmap(f)(x[None])[0].tolist() == expected
+        assert xpr.jvp(f, (x,), (x,))[1].tolist() == [1, 1]
+    eqn = xpr.make_jaxpr(branch)(x).jaxpr.eqns[-1]
+    eqn = eqn.replace(params={**eqn.params, "branches": tuple(map(core.ClosedJaxpr, eqn.params["branches"]))})
+    with pytest.raises(TypeError, match="cond: the jaxprs of an equation have no constants"):
+        eqn.primitive.type_of(tuple([v.aval for v in eqn.invars]), eqn.params)
+
+
+def test_operations_take_the_parameters_of_jax_that_have_no_effect():
+    x = jnp.arange(2.0)
+    assert lax.exp_p.bind(x, accuracy=None).tolist() == lax.exp(x).tolist()
+    for f in (
+        lambda x: lax.reshape_p.bind(x, new_sizes=(2, 1), dimensions=None, sharding=None),
+        lambda x: lax.broadcast_in_dim_p.bind(x, shape=(2, 1), broadcast_dimensions=(0,), sharding=None),
+    ):
+        assert f(x).shape == xpr.jit(f)(x).shape == (2, 1)
+    with pytest.raises(TypeError, match="`exp` has no parameter accuracy"):
+        lax.exp_p.bind(x, accuracy="highest")
+    with pytest.raises(TypeError, match="`exp` has no parameter axis"):
+        lax.exp_p.bind(x, axis=None)
 
 
 def test_a_call_takes_the_parameters_of_jax():

@@ -198,6 +198,19 @@ def _reference(x: Any) -> Callable[[], Any]:
         return lambda: x
 
 
+def as_closed(*jaxprs: Jaxpr | ClosedJaxpr) -> list[ClosedJaxpr] | None:
+    """Jaxprs of which at least one is closed, all closed; None where none is."""
+    if not any(type(each) is ClosedJaxpr for each in jaxprs):
+        return None
+    return [each if type(each) is ClosedJaxpr else ClosedJaxpr(each) for each in jaxprs]  # type: ignore[arg-type]
+
+
+def refuse_closed(name: str, *jaxprs: Any) -> None:
+    """Raises TypeError for a closed jaxpr in an equation, whose jaxprs take all that they use as operands."""
+    if as_closed(*jaxprs) is not None:
+        raise TypeError(f"{name}: the jaxprs of an equation have no constants, and a ClosedJaxpr was given.")
+
+
 def join_consts(closed: Sequence[ClosedJaxpr]) -> tuple[list[Any], list[Jaxpr]]:
     """The constants of several jaxprs, each value once, and the jaxprs with all of them as leading arguments."""
     values: dict[int, Any] = {id(c): c for each in closed for c in each.consts}

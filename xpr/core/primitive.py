@@ -117,7 +117,21 @@ def params_of(rule: Any) -> tuple[str, ...] | None:
     return tuple(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])
 
 
-def _refuse_what_is_no_array(name: str, args: Sequence[Any], error: TypeError) -> None:
+# Parameters that primitives of JAX have, and not these, which have no effect where they are None.
+_OF_JAX = frozenset({"accuracy", "dimensions", "out_sharding", "sharding"})
+
+
+def _call_of_jax(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The operands and parameters of a call that has the parameters of JAX's primitive; None for other calls."""
+    unknown = params.keys() - (params.keys() if primitive.params is None else primitive.params)
+    without = {name for name in unknown & _OF_JAX if params[name] is None}
+    kept = {name: value for name, value in params.items() if name not in without}
+    if primitive.from_jax is not None and (call := primitive.from_jax(args, kept)) is not None:
+        return call
+    return (args, kept) if without else None
+
+
+def _refuse_what_is_no_array(name: str, args: Sequence[Any], error: Exception) -> None:
     """Raises the error of an operation anew where it is that an operand is no array: with the operand's position."""
     for position, x in enumerate(args):
         try:
@@ -186,6 +200,8 @@ class Primitive:
     # (args, params) -> (args, params): turns parameters that are Python functions into jaxprs before an equation is
     # written
     prepare: Rule | None = None
+    # (args, params) -> (args, params): a call whose jaxprs are closed, as those of JAX's primitive, or else None
+    from_jax: Rule | None = None
     # How an operation on random keys acts on their words, see passes/physical.py: "moved" if it moves whole elements
     # and reads none; "all" or "any" if it is a comparison that holds for two keys when it holds for all or any of their
     # words; or a rule (each, words, avals, **params) -> [array]. An operation without it refuses keys.
@@ -286,9 +302,12 @@ class Primitive:
             outs = context.trace.process(self, args, params)
         except ConvertibleArrayError:
             outs = context.trace.process(self, _converted(args), params)
-        except TypeError as error:
-            _refuse_what_is_no_array(self.name, args, error)
-            raise
+        except (TypeError, AttributeError) as error:
+            if (call := _call_of_jax(self, args, params)) is not None:
+                outs = context.trace.process(self, *call)
+            else:
+                _refuse_what_is_no_array(self.name, args, error)
+                raise
         return outs if self.multiple_results else outs[0]
 
     @property

@@ -46,8 +46,11 @@ class Signature:
         """The line of a message that says which arguments a value depends on."""
         names = self.arguments()
         arguments = ", ".join(names[i] for i in positions if 0 <= i < len(names))
-        what = f"depends on the argument{'s' * (len(positions) > 1)} {arguments} of" if arguments else "is made in"
-        return f"  The value {what} {describe_function(self.fun)}\n"
+        if not arguments:
+            made = "of no argument: made by numpy it would be known"
+            return f"  The value is made in {describe_function(self.fun)}, {made}\n"
+        plural = "s" * (len(positions) > 1)
+        return f"  The value depends on the argument{plural} {arguments} of {describe_function(self.fun)}\n"
 
 
 class StageTracer(Tracer):
@@ -104,7 +107,7 @@ class StageTrace(Trace):
         return [StageTracer(self, v.aval, v) for v in outvars]
 
     def constant_of(self, value: Any) -> Any:
-        return StageTracer(self, value.aval, self.lift(value))
+        return StageTracer(self, value.aval, self.lift(value))  # type: ignore[arg-type]  # a literal is read as well
 
     def lift(self, x: Any) -> Atom:
         """A value from outside as an operand: a literal or a constvar."""

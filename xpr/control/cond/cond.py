@@ -29,7 +29,7 @@ from xpr.control.cond.residuals import SplitBranches, zeros_in
 from xpr.control.groups import any_of, mask, merge, split_list, unmask
 from xpr.control.refs import RefOperands
 from xpr.control.scan.scan import bind_scan
-from xpr.control.tracing import join_consts
+from xpr.control.tracing import as_closed, join_consts, refuse_closed
 from xpr.control.xla_call import call, call_transpose, xla_call_p
 from xpr.core.avals import ShapedArray, aval_of, same_types, types_of
 from xpr.core.interpreter import context, current
@@ -157,6 +157,7 @@ def _abstract(avals: Sequence[ShapedArray], *, branches: Branches, **params: Any
         raise TypeError(f"cond: the index must be an i32 scalar, and is {index.str_short()}.")
     if not branches:
         raise TypeError("cond: there are no branches.")
+    refuse_closed("cond", *branches)
     results = branches[0].out_avals
     for i, branch in enumerate(branches):
         if not same_types(branch.in_avals, operands):
@@ -413,6 +414,16 @@ def _regions(*, branches: Sequence[Jaxpr], **params: Any) -> list[Region]:
     return [Region(branch, "branch", operands, results, chosen_by=(0,)) for branch in branches]
 
 
+def _from_jax(args: Sequence[Any], params: dict[str, Any]) -> Any:
+    closed = as_closed(*params.get("branches", ()))
+    if closed is None:
+        return None
+    consts, branches = join_consts(closed)
+    index, *operands = args
+    linear = (*[False] * len(consts), *params.get("linear", [False] * len(operands)))
+    return [index, *consts, *operands], {**params, "branches": tuple(branches), "linear": linear}
+
+
 cond_p = register(
     Primitive(
         "cond",
@@ -427,6 +438,7 @@ cond_p = register(
         linearize=_linearize,
         batch_named=_batch_named,
         evaluate=_evaluate,
+        from_jax=_from_jax,
         dce=cond_dce,
         split=cond_split,
         threaded=_threaded,

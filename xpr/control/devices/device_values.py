@@ -103,6 +103,9 @@ class DeviceTrace(StageTrace):
     def value_is_there(self, tracer: Tracer) -> bool:
         return isinstance(tracer, StageTracer) and self.on_devices(tracer.variable) is not None
 
+    def constant_of(self, value: Any) -> Any:
+        return Trace.constant_of(self, value)  # it is known, where nothing around is staged
+
     def on_devices(self, variable: Var) -> np.ndarray | None:
         """The values on all devices, along a leading axis; None where they can't be computed yet."""
         self.was_asked = True

@@ -23,8 +23,9 @@ from xpr.control.scan.linearize import loop_linearize
 from xpr.control.scan.lowering import scan_lower, scan_reference
 from xpr.control.scan.partial_eval import loop_split
 from xpr.control.scan.transpose import loop_transpose
+from xpr.control.tracing import as_closed, refuse_closed
 from xpr.core.avals import ShapedArray, aval_of, same_types, types_of
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, constvars_to_invars
 from xpr.core.primitive import Primitive, register
 from xpr.core.regions import Region
 from xpr.passes.dce import dce_jaxpr
@@ -85,6 +86,7 @@ def _bind_on_values(
 
 def loop_abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:
     jaxpr, length = params["jaxpr"], params["length"]
+    refuse_closed("scan", jaxpr)
     operands, results = loop_groups(params)
     consts, carry, xs = operands.split(avals)
     rows = [a.without_axis(0) if a.shape[:1] == (length,) else None for a in xs]
@@ -215,6 +217,17 @@ def loop_regions(
     return [Region(jaxpr, "loop", operands, results, carry, length)]
 
 
+def _from_jax(args: Sequence[Any], params: dict[str, Any]) -> Any:
+    closed = as_closed(*[params[name] for name in ("jaxpr",) if name in params])
+    if closed is None:
+        return None
+    (body,) = closed
+    more = len(body.consts)
+    linear = (*[False] * more, *params.get("linear", [False] * len(args)))
+    changes = {"jaxpr": constvars_to_invars(body), "num_consts": params["num_consts"] + more, "linear": linear}
+    return [*body.consts, *args], {**params, **changes}
+
+
 scan_p = register(
     Primitive(
         "scan",
@@ -228,6 +241,7 @@ scan_p = register(
         linearize=partial(loop_linearize, bind_scan, bind_scan, True),
         batch_named=partial(loop_batch, bind_scan),
         evaluate=lambda args, params: run_operation(scan_p, args, params),
+        from_jax=_from_jax,
         dce=loop_dce,
         split=loop_split,
         threaded=partial(loop_threaded, bind_scan),

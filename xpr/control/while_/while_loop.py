@@ -20,6 +20,7 @@ from xpr.compile.reference import reference_eval
 from xpr.control.activity import Flags, affected_outputs, is_active, least_fixed_point, trace_fixed_point
 from xpr.control.groups import Groups, mask, partition, rearranged, split_list, with_unused_arguments
 from xpr.control.refs import RefOperands
+from xpr.control.tracing import as_closed, refuse_closed
 from xpr.control.while_.masked_step import select_rows, step_rows
 from xpr.control.while_.row_by_row import while_row_by_row
 from xpr.core.avals import ShapedArray, Zero, aval_of, same_types, types_of
@@ -169,6 +170,7 @@ def repeat(predicate: Callable[..., Any], step: Callable[..., Sequence[Any]], ca
 def loop_abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:
     """The types of the carry; checks that all types of a loop agree."""
     loop = Loop.of(avals, **params)
+    refuse_closed("while", loop.cond, loop.body)
     for name, jaxpr, consts in (("predicate", loop.cond, loop.cond_consts), ("body", loop.body, loop.body_consts)):
         operands = [*consts, *loop.carry]
         if not same_types(jaxpr.in_avals, operands):
@@ -468,6 +470,18 @@ def loop_regions(
     return [predicate, Region(body_jaxpr, "loop", (*body_consts, *carry), results, again, None)]
 
 
+def _from_jax(args: Sequence[Any], params: dict[str, Any]) -> Any:
+    closed = as_closed(*[params[name] for name in ("cond_jaxpr", "body_jaxpr") if name in params])
+    if closed is None:
+        return None
+    cond, body = closed
+    cond_consts, body_consts, carry = split_list(args, params["cond_nconsts"], params["body_nconsts"])
+    operands = [*cond.consts, *cond_consts, *body.consts, *body_consts, *carry]
+    counts = {"cond_nconsts": len(cond.consts) + len(cond_consts), "body_nconsts": len(body.consts) + len(body_consts)}
+    jaxprs = {"cond_jaxpr": constvars_to_invars(cond), "body_jaxpr": constvars_to_invars(body)}
+    return operands, {**params, **counts, **jaxprs}
+
+
 while_p = register(
     Primitive(
         "while",
@@ -480,6 +494,7 @@ while_p = register(
         batch=lambda size, values, dims, **params: _batch_named(None, size, values, dims, **params),
         batch_named=_batch_named,
         evaluate=lambda args, params: run_operation(while_p, args, params),
+        from_jax=_from_jax,
         dce=_dce,
         split=_split,
         threaded=_threaded,
