@@ -313,6 +313,22 @@ def test_a_constant_of_a_staged_function_is_no_equation():
     )
     closed = xpr.make_jaxpr(lambda: jnp.array([1, 2]))()
     assert not closed.jaxpr.eqns and closed.consts[0].tolist() == [1, 2]
+    assert not xpr.make_jaxpr(lambda x: [x, jnp.array([1, 2])][0])(1.0).consts
+
+
+def test_the_value_of_a_constant_is_known():
+    """Where only a value will do it has one, as it would have if NumPy had made it."""
+
+    @xpr.jit
+    def f(x):
+        n = int(jnp.array(2))
+        assert bool(jnp.array(True)) and jnp.zeros(jnp.array(3)).shape == (3,)
+        masked = x[jnp.array([True, False, True, False])]
+        gathered = xpr.make_jaxpr(lambda x: x[jnp.array([2, -1])])(x)
+        assert [str(eqn.primitive) for eqn in gathered.eqns] == ["gather"]
+        return masked[:n]
+
+    assert f(jnp.arange(4)).tolist() == [0, 2]
 
 
 def test_a_constant_that_outlives_its_function_is_an_error():

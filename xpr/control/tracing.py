@@ -198,11 +198,12 @@ def _reference(x: Any) -> Callable[[], Any]:
         return lambda: x
 
 
-def as_closed(*jaxprs: Jaxpr | ClosedJaxpr) -> list[ClosedJaxpr] | None:
-    """Jaxprs of which at least one is closed, all closed; None where none is."""
+def as_closed(*jaxprs: Jaxpr | ClosedJaxpr | None) -> list[ClosedJaxpr] | None:
+    """Jaxprs of which at least one is closed, all closed; None where none is, or one is missing."""
     if not any(type(each) is ClosedJaxpr for each in jaxprs):
         return None
-    return [each if type(each) is ClosedJaxpr else ClosedJaxpr(each) for each in jaxprs]  # type: ignore[arg-type]
+    closed = [ClosedJaxpr(each) if type(each) is Jaxpr else each for each in jaxprs]
+    return None if None in closed else closed  # type: ignore[return-value]  # the others are closed
 
 
 def refuse_closed(name: str, *jaxprs: Any) -> None:

@@ -61,6 +61,10 @@ class StageTracer(Tracer):
     def __init__(self, trace: StageTrace, aval: ShapedArray, variable: Var):
         self._trace, self.aval, self.variable = trace, aval, variable
 
+    def concrete(self) -> Any:
+        trace: Any = self._trace
+        return trace.made.get(self.variable) if trace.alive else None
+
     def _text_name(self) -> str:
         return "JitTracer"  # as in JAX, whose programs show it
 
@@ -68,7 +72,7 @@ class StageTracer(Tracer):
 class StageTrace(Trace):
     """Records every operation as an equation."""
 
-    __slots__ = ("arguments", "eqns", "constants", "copies", "signature", "calls", "shardings")
+    __slots__ = ("arguments", "eqns", "constants", "copies", "made", "signature", "calls", "shardings")
 
     def __init__(self, parent: Trace | None, signature: Signature | None = None, shardings: Any = None):
         super().__init__(parent)
@@ -76,6 +80,7 @@ class StageTrace(Trace):
         self.eqns: list[JaxprEqn] = []
         self.constants: dict[int, tuple[Var, Any, Any]] = {}  # by id: its variable, its value, and the object itself
         self.copies: dict[Any, list[tuple[Var, Array]]] = {}  # constants that are on the host alone, by type and sample
+        self.made: dict[Any, Any] = {}  # arrays that the function made, whose values are known, by their variables
         self.signature = signature
         self.shardings = shardings  # ArgumentShardings of the arguments, where known
         self.calls: dict[Any, Any] = {}  # traced functions that close over tracers, valid while this trace is
@@ -107,7 +112,9 @@ class StageTrace(Trace):
         return [StageTracer(self, v.aval, v) for v in outvars]
 
     def constant_of(self, value: Any) -> Any:
-        return StageTracer(self, value.aval, self.lift(value))  # type: ignore[arg-type]  # a literal is read as well
+        variable: Any = self.lift(value)
+        self.made[variable] = value
+        return StageTracer(self, value.aval, variable)
 
     def lift(self, x: Any) -> Atom:
         """A value from outside as an operand: a literal or a constvar."""
@@ -175,6 +182,9 @@ class StageTrace(Trace):
         self.alive = False
         constants = self.values_of_constants()
         self.calls.clear()
+        if not self.made.keys().isdisjoint(constants):
+            read = {*outvars, *(v for eqn in self.eqns for v in eqn.invars)}
+            constants = {var: value for var, value in constants.items() if var in read or var not in self.made}
         jaxpr = Jaxpr(list(constants), self.arguments, outvars, self.eqns)
         return ClosedJaxpr(jaxpr, list(constants.values()))
 

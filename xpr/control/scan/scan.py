@@ -218,7 +218,7 @@ def loop_regions(
 
 
 def _from_jax(args: Sequence[Any], params: dict[str, Any]) -> Any:
-    closed = as_closed(*[params[name] for name in ("jaxpr",) if name in params])
+    closed = as_closed(params.get("jaxpr"))
     if closed is None:
         return None
     (body,) = closed

@@ -471,7 +471,7 @@ def loop_regions(
 
 
 def _from_jax(args: Sequence[Any], params: dict[str, Any]) -> Any:
-    closed = as_closed(*[params[name] for name in ("cond_jaxpr", "body_jaxpr") if name in params])
+    closed = as_closed(params.get("cond_jaxpr"), params.get("body_jaxpr"))
     if closed is None:
         return None
     cond, body = closed

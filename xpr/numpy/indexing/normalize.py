@@ -231,6 +231,8 @@ def _from_sequence(indexer: Any, inside: bool) -> Any:
 
 def _on_host_if_known(value: Any, aval: ShapedArray) -> Any:
     """An integer array as an int or NumPy array if its value is known, else itself."""
+    if isinstance(value, Tracer) and type(known := value.concrete()) is Array:
+        value = known
     if type(value) is Array:
         whole = value.aval.explicit is None and value._host is not None
         host = value._host if whole else host_of(value)
