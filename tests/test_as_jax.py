@@ -312,6 +312,7 @@ def test_what_libraries_ask_arrays_for(tmp_path):
         concrete = []
         jax.grad(lambda x: (concrete.append(jax.core.is_concrete(x)), x)[1])(1.0)
         jax.jit(lambda x: (concrete.append(jax.core.is_concrete(x)), x)[1])(1.0)
+        jax.jit(lambda: concrete.append(jax.core.is_concrete(jnp.array(1))))()
         print(concrete, library_name(jax.Array), is_library(jax.Array))
         print(scan is jax.lax.scan, _dtype(1.0), ufunc is jnp.ufunc, get_backend().platform, is_vmappable(x))
         print(hasattr(splash_attention_kernel, "make_splash_mha"), hasattr(splash_attention_mask, "CausalMask"))
@@ -319,6 +320,6 @@ def test_what_libraries_ask_arrays_for(tmp_path):
         tmp_path=tmp_path,
     )
     assert out.splitlines() == [
-        "True 2.0", "jax Array ['jax.core']", "[True, False] xpr.backend.array.Array True",
+        "True 2.0", "jax Array ['jax.core']", "[True, False, False] xpr.backend.array.Array True",
         "True float32 True cpu False", "False False",
     ]  # fmt: skip

@@ -130,6 +130,19 @@ def test_what_must_be_defined():
     assert traces.full_lower(3) == 3
 
 
+def test_all_interpreters_are_traces():
+    assert isinstance(core.interpreter.context.trace, traces.Trace)
+    assert not isinstance(core.interpreter.context.trace, type("Other", (traces.Trace,), {}))
+
+
+def test_concrete_or_error():
+    concrete_or_error = importlib.import_module("xpr.extend.core").concrete_or_error
+    assert concrete_or_error(None, 2) == 2 and concrete_or_error(int, np.float32(2.5)) == 2
+    assert xpr.grad(lambda x: float(concrete_or_error(None, x)) * x)(3.0) == 3
+    with pytest.raises(xpr.errors.ConcretizationTypeError, match="(?s)concrete_or_error needs .*size is static"):
+        xpr.jit(lambda x: concrete_or_error(None, x, "The size is static."))(1)
+
+
 def test_control_flow_takes_closed_jaxprs():
     """With constants, which become operands, and without the parameters that JAX's primitives have not."""
     c, x = jnp.array([1.0, 2.0]), jnp.ones(2)

@@ -44,6 +44,9 @@ from xpr.numpy import promotion
 from xpr.numpy.concrete import is_known
 from xpr.numpy.refs import new_ref
 from xpr.testing import check_grads
+from xpr.transforms.jvp import JVPTracer
+from xpr.transforms.linearize import LinearizeTracer
+from xpr.transforms.stage import StageTracer
 from xpr.tree_nodes import open_tree, registered
 
 VERSION = "0.10.2"  # of JAX, whose names and semantics xpr has
@@ -59,6 +62,13 @@ def _ignored(*_: Any, **__: Any) -> None:
 
 def _trace_state_clean() -> bool:
     return context.trace.parent is None
+
+
+def _is_concrete(x: Any) -> bool:
+    """Whether a value is known to JAX, which constants of staged functions are not."""
+    while isinstance(x, (JVPTracer, LinearizeTracer)):
+        x = x.primal
+    return is_known(x) and not isinstance(x, StageTracer)
 
 
 class TypedScalar:
@@ -157,7 +167,7 @@ OF_EXTEND_CORE = (
 # the others
 public_core = SimpleNamespace(
     pytype_aval_mappings=xla.pytype_aval_mappings, AbstractValue=ShapedArray, Atom=Atom, valid_jaxtype=valid_jaxtype,
-    ensure_compile_time_eval=xpr.ensure_compile_time_eval, is_concrete=is_known,
+    ensure_compile_time_eval=xpr.ensure_compile_time_eval, is_concrete=_is_concrete,
     CallPrimitive=extend_core.CallPrimitive, DebugInfo=DebugInfo, Effect=extend_core.Effect, Effects=frozenset,
     ParamDict=dict, Value=Any,
     **{name: getattr(extend_core, name) for name in OF_EXTEND_CORE},

@@ -22,6 +22,7 @@ from xpr.core import subjaxprs as subjaxprs
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import context, current
 from xpr.core.jaxpr import SourceInfo
+from xpr.errors import ConcretizationTypeError
 from xpr.errors import InconclusiveDimensionOperation as InconclusiveDimensionOperation
 from xpr.errors import JaxprTypeError as JaxprTypeError
 from xpr.extend import Primitive as Primitive
@@ -103,12 +104,17 @@ def valid_jaxtype(x: Any) -> bool:
 
 
 def concrete_or_error(force: Any, val: Any, context: str = "") -> Any:
-    """`force(val)`.
+    """`force(val)`, or the value itself where `force` is None.
 
     Raises:
       ConcretizationTypeError: the value is traced.
     """
-    return force(val) if force is not None else val
+    if force is not None:
+        return force(val)
+    if not isinstance(val, Tracer):
+        return val
+    operation = "Abstract tracer value encountered where concrete value is expected: concrete_or_error"
+    return val._value_for(ConcretizationTypeError, operation, context or "Mark the argument that it depends on static.")
 
 
 def find_top_trace(values: Any) -> Trace:

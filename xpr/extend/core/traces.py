@@ -40,8 +40,13 @@ class bottom_current:
         context.trace = self.before
 
 
-class Trace(core.Trace):
-    """An interpreter with JAX's methods.
+class _OfAnyKind(type(core.Trace)):  # type: ignore[misc]  # it is `type`
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, core.Trace) if cls is Trace else super().__instancecheck__(instance)
+
+
+class Trace(core.Trace, metaclass=_OfAnyKind):
+    """An interpreter with JAX's methods. All interpreters are instances, as in JAX.
 
     A subclass sets `parent_trace`, and defines `process_primitive(primitive, tracers, params)`, which returns a tracer,
     or a list of tracers where the primitive has several results.
