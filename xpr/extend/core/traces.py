@@ -40,7 +40,7 @@ class bottom_current:
         context.trace = self.before
 
 
-class _OfAnyKind(type(core.Trace)):  # type: ignore[misc]  # it is `type`
+class _OfAnyKind(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, core.Trace) if cls is Trace else super().__instancecheck__(instance)
 
