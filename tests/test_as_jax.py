@@ -197,8 +197,11 @@ def test_private_names(tmp_path):
         """
         import jax, jax.util
         import jax.numpy as jnp
-        from jax._src.numpy.util import promote_dtypes_complex
+        from jax._src.lax.linalg import svd_p
+        from jax._src.lib.xla_client import XlaRuntimeError
+        from jax._src.numpy.util import promote_dtypes_complex, promote_dtypes_inexact
         from jax._src.public_test_util import check_close
+        from jax._src.random import Shape
         from jax._src.scipy.special import gammaln
         from jax._src.sharding_impls import canonicalize_sharding
         from jax._src.tree_util import _registry
@@ -210,6 +213,7 @@ def test_private_names(tmp_path):
         children, data = to_iter({"a": 1, "b": [2, 3]})
         print(children, from_iter(data, [x * 2 for x in children]), data == to_iter({"a": 0, "b": 1})[1])
         print(len(set(_registry)) == len(_registry))
+        print(promote_dtypes_inexact(jnp.arange(2), 1)[0], issubclass(XlaRuntimeError, RuntimeError))
         print(promote_dtypes_complex(jnp.ones(2), 1)[1], canonicalize_sharding(jax.typeof(jnp.ones(2)).sharding, "f"))
 
         @jax.util.wraps(jnp.sin, namestr="my_{fun}", docstr="Mine: {doc}")
@@ -232,7 +236,7 @@ def test_private_names(tmp_path):
         tmp_path=tmp_path,
     )
     assert out.splitlines() == [
-        "[1, [2, 3]] {'a': 2, 'b': [2, 3, 2, 3]} True", "True", "(1+0j) None", "my_sin Mine:  True",
+        "[1, [2, 3]] {'a': 2, 'b': [2, 3, 2, 3]} True", "True", "[0. 1.] True", "(1+0j) None", "my_sin Mine:  True",
         "sin True [('float0', 'V')]", "not close",
         "[4. 4.] CompilerParams(num_warps=None, num_stages=None)",
     ]  # fmt: skip

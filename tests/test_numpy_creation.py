@@ -154,6 +154,10 @@ def test_objects_of_other_libraries() -> None:
         def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
             return np.ones(2, np.int8)
 
+    class Picture:  # as those of Pillow are
+        pixels = np.arange(6, dtype=np.uint8).reshape(2, 3)
+        __array_interface__ = pixels.__array_interface__
+
     class Speaker:
         def __init__(self) -> None:
             self.value = np.arange(3, dtype=np.float32)
@@ -173,6 +177,8 @@ def test_objects_of_other_libraries() -> None:
     assert jnp.array(Wrapped(jnp.arange(2))).tolist() == [0, 1]
     assert jnp.array([Wrapped(jnp.float32(2)), 1.0]).tolist() == [2.0, 1.0]
     assert jnp.array(Host()).dtype == jnp.int8
+    assert jnp.asarray(Picture()).tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert jnp.array([Picture(), Picture()]).shape == (2, 2, 3)
     assert jnp.array(Speaker()).tolist() == [0.0, 1.0, 2.0]
     assert jnp.array(memoryview(b"ab")).tolist() == [97, 98]
     assert jnp.array(Color.RED).weak_type and jnp.array(Color.RED).item() == 3

@@ -32,7 +32,7 @@ from xpr.core.jaxpr import Atom
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import excluded, is_internal
 from xpr.dtypes import INEXACT, complex_of
-from xpr.errors import TypePromotionError
+from xpr.errors import JaxRuntimeError, TypePromotionError
 from xpr.extend import core as extend_core
 from xpr.extend.backend import get_backend
 from xpr.extend.core import valid_jaxtype
@@ -206,8 +206,14 @@ pjit = SimpleNamespace(jit_p=xla_call_p, auto_axes=xpr.sharding.auto_axes)
 sharding_impls = SimpleNamespace(canonicalize_sharding=_sharding_with_axes)
 # jaxns
 typing = SimpleNamespace(DType=np.dtype, DimSize=Any, Shape=Sequence[Any])
-# s2fft
-numpy_util = SimpleNamespace(promote_dtypes_complex=_promoted_to_complex)
+# dynamiqs catches it
+xla_client = SimpleNamespace(XlaRuntimeError=JaxRuntimeError)
+# evermore: in annotations
+random = SimpleNamespace(Shape=Sequence[int])
+# orthax and cuthbert, s2fft
+numpy_util = SimpleNamespace(
+    promote_dtypes_inexact=promotion.promote_inexact, promote_dtypes_complex=_promoted_to_complex
+)
 # esquilax, which jumanji is written with: in annotations
 ufuncs = SimpleNamespace(ufunc=xpr.numpy.ufunc)
 # jaxoplanet maps over types that map themselves
@@ -266,6 +272,7 @@ MODULES: dict[str, list[Any]] = {
     "jax._src.flatten_util": ["xpr.flatten_util"],
     "jax._src.lib": [],
     "jax._src.lib.mlir": [],
+    "jax._src.lib.xla_client": [xla_client],
     "jax._src.lib.mlir.dialects": ["jaxlib.mlir.dialects"],
     "jax._src.lib.mlir.dialects.hlo": ["jaxlib.mlir.dialects.stablehlo"],
     "jax._src.interpreters": ["xpr.interpreters"],
@@ -277,12 +284,14 @@ MODULES: dict[str, list[Any]] = {
     "jax._src.lax": ["xpr.lax"],
     "jax._src.lax.lax": ["xpr.lax"],  # JAX's page about primitives
     "jax._src.lax.control_flow": ["xpr.lax"],  # pytensor
+    "jax._src.lax.linalg": ["xpr.lax.linalg"],  # unxt
     "jax._src.literals": [literals],
     "jax._src.numpy": [],
     "jax._src.numpy.ufuncs": [ufuncs],
     "jax._src.numpy.util": [numpy_util],
     "jax._src.pjit": [pjit],
     "jax._src.public_test_util": [public_test_util],
+    "jax._src.random": [random, "xpr.random"],
     "jax._src.scipy": ["xpr.scipy"],
     "jax._src.scipy.special": ["xpr.scipy.special"],
     "jax._src.sharding_impls": [sharding_impls],

@@ -88,7 +88,7 @@ def array(
 
     Args:
       object: a number, an array, a (nested) list or tuple of these, or an object with `__jax_array__`, `__array__`,
-        `__dlpack__` or a buffer.
+        `__array_interface__`, `__dlpack__` or a buffer.
       dtype: of the result; None for the dtype to which all elements promote, weak for a Python scalar alone.
       copy: whether an array is copied, which shows only when one of the two is donated.
       order: "K", "C", "A" or None; arrays have no memory order.
@@ -262,6 +262,9 @@ def _not_numeric(x: Any) -> str:
     )
 
 
+_NUMPY_READS = ("__array__", "__array_interface__", "__array_struct__")
+
+
 def _unwrapped(x: Any) -> Any:
     """The value of an object of another library, as something that `_array_of` converts."""
     if x is None:
@@ -274,7 +277,7 @@ def _unwrapped(x: Any) -> Any:
         return np.arange(x.start, x.stop, x.step)
     if isinstance(x, (bool, int, float, complex)):  # a subclass, such as an IntEnum
         return next(kind for kind in (bool, int, float, complex) if isinstance(x, kind))(x)  # type: ignore[arg-type]  # each takes its own kind
-    if hasattr(x, "__array__") and not hasattr(x, "__cuda_array_interface__"):
+    if any(hasattr(x, name) for name in _NUMPY_READS) and not hasattr(x, "__cuda_array_interface__"):
         return np.asarray(x)
     if hasattr(x, "__dlpack__"):
         return from_dlpack(x)
