@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -335,6 +336,23 @@ def test_vectorize() -> None:
     rows = jnp.arange(6.0).reshape(2, 3)
     shifted, sums = two(rows, "any", k=1)
     assert shifted.tolist() == (rows + 1).tolist() and sums.tolist() == [3, 12]
+
+
+def test_vectorize_of_pytrees_with_a_shape() -> None:
+    @xpr.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class Quantity:
+        value: Any
+
+        @property
+        def shape(self) -> tuple[int, ...]:
+            return self.value.shape
+
+    powers = jnp.vectorize(lambda x: Quantity(x ** jnp.arange(3)), signature="()->(n)")
+    assert powers(2.0).value.tolist() == [1, 2, 4]
+    assert powers(jnp.array([2.0, 3.0])).value.tolist() == [[1, 2, 4], [1, 3, 9]]
+    with pytest.raises(ValueError, match=r"output shape \(3,\) does not match \(\)"):
+        jnp.vectorize(powers, signature="()->()")(2.0)
 
 
 ONES = np.ones(3, np.float32)

@@ -256,8 +256,8 @@ def _checked(result: Any, gives: list[Core] | None, sizes: dict[str, int]) -> An
             f"vectorize: wrong number of output arguments: the signature has {len(gives)}, and {len(outs)} came."
         )
     for out, core in zip(outs, gives):
-        out = asarray_like(out)
-        if len(out.shape) != len(core):
-            raise ValueError(f"vectorize: output shape {out.shape} does not match ({','.join(core)}).")
-        _bind_core_sizes(out.shape, core, sizes)
+        shape = out.shape if hasattr(out, "shape") else asarray_like(out).shape  # a pytree may have one, too
+        if len(shape) != len(core):
+            raise ValueError(f"vectorize: output shape {shape} does not match ({','.join(core)}).")
+        _bind_core_sizes(shape, core, sizes)
     return result
