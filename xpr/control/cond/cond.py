@@ -93,9 +93,9 @@ def _with_weak_results(branch: Jaxpr, weak: Sequence[bool]) -> Jaxpr:
     outvars, eqns = list(branch.outvars), list(branch.eqns)
     for i, v in enumerate(branch.outvars):
         if v.aval.weak_type != weak[i]:
-            outvars[i] = Var(v.aval.update(weak_type=weak[i]))
+            result = outvars[i] = Var(v.aval.update(weak_type=weak[i]))
             params = {"new_dtype": v.aval.dtype, "weak_type": weak[i]}
-            eqns.append(JaxprEqn([v], [outvars[i]], convert_element_type_p, params))
+            eqns.append(JaxprEqn([v], [result], convert_element_type_p, params))
     return branch.replace(outvars=outvars, eqns=eqns)
 
 
