@@ -127,13 +127,20 @@ def test_a_single_branch_is_called():
     assert "cond" not in primitive_names(xpr.make_jaxpr(lambda i, x: lax.switch(i, [lambda x: 2 * x], x))(4, 1.0))
 
 
-def test_results_are_weakly_typed_where_all_branches_give_them_so():
-    def f(pred, x):
-        return lax.cond(pred, lambda: (1, 2, x), lambda: (3, jnp.int32(4), jnp.float32(1)))
+@pytest.mark.parametrize("way", ["eager", "jit", "jvp"])
+def test_results_are_weakly_typed_where_the_first_branch_gives_them_so(way):
+    def weak(library, pred):
+        lax, i32, f32 = library.lax, library.numpy.int32, library.numpy.float32
 
-    for run in (f, xpr.jit(f), lambda *args: xpr.jvp(f, args, (np.zeros((), xpr.dtypes.float0), 1.0))[0]):
-        for pred in (True, False):
-            assert [x.weak_type for x in run(pred, 2.0)] == [True, False, False]
+        def f(x):
+            chosen = lax.cond(pred, lambda: (1, 2, x, i32(5)), lambda: (3, i32(4), f32(1), 6))
+            return chosen, lax.switch(library.numpy.int32(pred), [lambda: x, lambda: f32(2), lambda: 3.0])
+
+        run = {"eager": f, "jit": library.jit(f), "jvp": lambda x: library.jvp(f, (x,), (1.0,))[0]}[way]
+        return [x.weak_type for x in library.tree.leaves(run(2.0))]
+
+    for pred in (True, False):
+        assert agree(lambda library, pred=pred: weak(library, pred)) == [True, False, False, True, True]
 
 
 def test_only_the_branch_that_is_picked_runs_eagerly():

@@ -7,6 +7,7 @@ import xpr
 import xpr.numpy as jnp
 from xpr import core, lax
 from xpr.errors import JaxprTypeError
+from xpr.extend.core import primitives
 
 pytestmark = pytest.mark.quick
 
@@ -142,6 +143,26 @@ def test_calls_of_jitted_functions_answer_to_the_names_of_jax():
         assert eqn.params["inline"] is False and sorted(eqn.params) == ["call_jaxpr", "name"]
         with pytest.raises(KeyError, match="in_shardings"):
             _ = eqn.params["in_shardings"]
+
+
+def test_calls_are_bound_anew_with_parameters_of_jax():
+    (eqn,) = xpr.make_jaxpr(xpr.jit(jnp.sin))(1.0).eqns
+    params = eqn.params.copy()
+    assert params.pop("jaxpr") is eqn.params["call_jaxpr"]
+    assert params.pop("inline") is False and params.pop("jaxpr", None) is None
+    with pytest.raises(KeyError, match="jaxpr"):
+        params.pop("jaxpr")
+    params["jaxpr"] = xpr.make_jaxpr(lambda x: x * np.float32([2.0, 3.0]))(1.0)
+    for run in (
+        eqn.primitive.bind,
+        xpr.jit(lambda x, **params: eqn.primitive.bind(x, **params), static_argnames=params),
+    ):
+        np.testing.assert_array_equal(run(5.0, **params)[0], [10.0, 15.0])
+
+
+def test_primitives_say_whether_they_call_a_function():
+    flags = [(p.call_primitive, p.map_primitive) for p in (primitives.call_p, primitives.jit_p, primitives.sin_p)]
+    assert flags == [(True, False), (False, False), (False, False)]
 
 
 def test_names_go_on_after_z():

@@ -46,13 +46,24 @@ class CallParams(dict[str, Any]):
         except KeyError:
             return default
 
+    def pop(self, name: str, *default: Any) -> Any:
+        if name in self or name not in ("jaxpr", "inline"):
+            return super().pop(name, *default)
+        return super().pop("call_jaxpr", *default) if name == "jaxpr" else False
+
+    def copy(self) -> CallParams:
+        return CallParams(self)
+
 
 class _XlaCall(Primitive):
     __slots__ = ()
 
     def bind(self, *args: Any, **params: Any) -> Any:
-        if "jaxpr" in params:  # JAX's names
-            params = {"call_jaxpr": params["jaxpr"], "name": params["name"]}
+        if "jaxpr" in params:  # JAX's names, and there the jaxpr is closed
+            jaxpr = params["jaxpr"]
+            if type(jaxpr) is ClosedJaxpr:
+                args, jaxpr = (*jaxpr.consts, *args), constvars_to_invars(jaxpr)
+            params = {"call_jaxpr": jaxpr, "name": params["name"]}
         return super().bind(*args, **params)
 
 

@@ -10,7 +10,7 @@ import inspect
 import weakref
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -237,6 +237,9 @@ class Primitive:
 
     # -- Jaxprs among its parameters, and refs
 
+    # Whether `bind` takes a function, and calls or maps it, as libraries ask (distrax); JAX has the first alone.
+    call_primitive: ClassVar[bool] = False
+    map_primitive: ClassVar[bool] = False
     call: bool = False  # it holds a jaxpr, so nothing about it is cached by its parameters
     # (**params): the jaxprs that it holds and how they run, see core/regions.py
     regions: Callable[..., Any] | None = None

@@ -74,28 +74,28 @@ def bind_cond(
 def _branch_at(index: Any, branches: Branches) -> Jaxpr:
     """The branch with that index, or the last one if there is none; its results have the types of the cond's.
 
-    Where some branches return a weakly typed result and others a strongly typed one, the cond's is strongly typed.
+    A result is weakly typed where the first branch gives it so, as in JAX; for `lax.cond` that is `false_fun`.
     """
     i = int(index)
     branch = branches[i if 0 <= i < len(branches) else -1]
-    weak = _weak_results(branches)
-    if weak == [v.aval.weak_type for v in branch.outvars]:
+    weak = _weak_results(branches[0])
+    if weak == _weak_results(branch):
         return branch
-    return _cached(branches, ("cond branch", branch), lambda: _strengthened(branch, weak))
+    return _cached(branches, ("cond branch", branch), lambda: _with_weak_results(branch, weak))
 
 
-def _weak_results(branches: Branches) -> list[bool]:
-    """Which results are weakly typed: those that are so in all branches."""
-    return [all(flags) for flags in zip(*([v.aval.weak_type for v in branch.outvars] for branch in branches))]
+def _weak_results(branch: Jaxpr) -> list[bool]:
+    return [v.aval.weak_type for v in branch.outvars]
 
 
-def _strengthened(branch: Jaxpr, weak: Sequence[bool]) -> Jaxpr:
+def _with_weak_results(branch: Jaxpr, weak: Sequence[bool]) -> Jaxpr:
+    """The branch with results that are weakly typed where `weak` says so."""
     outvars, eqns = list(branch.outvars), list(branch.eqns)
     for i, v in enumerate(branch.outvars):
-        if v.aval.weak_type and not weak[i]:
-            strong = outvars[i] = Var(v.aval.strip_weak_type())
-            params = {"new_dtype": v.aval.dtype, "weak_type": False}
-            eqns.append(JaxprEqn([v], [strong], convert_element_type_p, params))
+        if v.aval.weak_type != weak[i]:
+            result = outvars[i] = Var(v.aval.update(weak_type=weak[i]))
+            params = {"new_dtype": v.aval.dtype, "weak_type": weak[i]}
+            eqns.append(JaxprEqn([v], [result], convert_element_type_p, params))
     return branch.replace(outvars=outvars, eqns=eqns)
 
 
@@ -166,7 +166,7 @@ def _abstract(avals: Sequence[ShapedArray], *, branches: Branches, **params: Any
             )
         if not same_types(branch.out_avals, results):
             raise TypeError(f"cond: branch 0 gives ({types_of(results)}), branch {i} ({types_of(branch.out_avals)}).")
-    return [a if a.weak_type == w else a.update(weak_type=w) for a, w in zip(results, _weak_results(branches))]
+    return results
 
 
 def _reference(values: Sequence[Any], *, branches: Branches, **params: Any) -> list[np.ndarray]:

@@ -23,6 +23,7 @@ class CallPrimitive(Primitive):
     """A primitive that calls a function. An equation of such a call is an `xla_call` of the function's jaxpr."""
 
     __slots__ = ()
+    call_primitive = True
 
     def __init__(self, name: str):
         super().__init__(name, multiple_results=True)
