@@ -197,6 +197,8 @@ def test_private_names(tmp_path):
         """
         import jax, jax.util
         import jax.numpy as jnp
+        from jax._src.custom_api_util import register_custom_decorator_type
+        from jax._src.dispatch import prim_requires_devices_during_lowering
         from jax._src.lax.linalg import svd_p
         from jax._src.lib.xla_client import XlaRuntimeError
         from jax._src.numpy.util import promote_dtypes_complex, promote_dtypes_inexact
@@ -213,6 +215,7 @@ def test_private_names(tmp_path):
         children, data = to_iter({"a": 1, "b": [2, 3]})
         print(children, from_iter(data, [x * 2 for x in children]), data == to_iter({"a": 0, "b": 1})[1])
         print(len(set(_registry)) == len(_registry))
+        print(register_custom_decorator_type(dict) is dict, prim_requires_devices_during_lowering)
         print(promote_dtypes_inexact(jnp.arange(2), 1)[0], issubclass(XlaRuntimeError, RuntimeError))
         print(promote_dtypes_complex(jnp.ones(2), 1)[1], canonicalize_sharding(jax.typeof(jnp.ones(2)).sharding, "f"))
 
@@ -236,7 +239,8 @@ def test_private_names(tmp_path):
         tmp_path=tmp_path,
     )
     assert out.splitlines() == [
-        "[1, [2, 3]] {'a': 2, 'b': [2, 3, 2, 3]} True", "True", "[0. 1.] True", "(1+0j) None", "my_sin Mine:  True",
+        "[1, [2, 3]] {'a': 2, 'b': [2, 3, 2, 3]} True", "True", "True set()", "[0. 1.] True", "(1+0j) None",
+        "my_sin Mine:  True",
         "sin True [('float0', 'V')]", "not close",
         "[4. 4.] CompilerParams(num_warps=None, num_stages=None)",
     ]  # fmt: skip

@@ -152,8 +152,10 @@ traceback_util = SimpleNamespace(
     include_frame=_include_frame,
     _exclude_paths=excluded,
 )
-# equinox: waits for callbacks before it raises what they raised
-dispatch = SimpleNamespace(wait_for_tokens=effects_barrier)
+# equinox waits for callbacks before it raises what they raised, jaxdecomp names primitives whose lowering asks for devices
+dispatch = SimpleNamespace(wait_for_tokens=effects_barrier, prim_requires_devices_during_lowering=set())
+# jaxdecomp, which jaxpm is written with, registers a class whose `defjvp` and the like `custom_jvp` would pass on
+custom_api_util = SimpleNamespace(register_custom_decorator_type=_unchanged)
 # lineax defines rules for it
 ad_util = SimpleNamespace(stop_gradient_p=stop_gradient_p)
 # quax, flax: types and the state of tracing
@@ -267,6 +269,7 @@ MODULES: dict[str, list[Any]] = {
     "jax._src.compiler": [compiler],
     "jax._src.config": [config, "xpr.config", "xpr.config_contexts"],
     "jax._src.core": [core, "xpr.extend.core", "xpr.core"],
+    "jax._src.custom_api_util": [custom_api_util],
     "jax._src.dispatch": [dispatch],
     "jax._src.dtypes": [dtypes, "xpr.dtypes"],
     "jax._src.flatten_util": ["xpr.flatten_util"],
