@@ -152,7 +152,7 @@ traceback_util = SimpleNamespace(
     include_frame=_include_frame,
     _exclude_paths=excluded,
 )
-# equinox waits for callbacks before it raises what they raised, jaxdecomp names primitives whose lowering asks for devices
+# equinox waits for callbacks before it raises what they raised, jaxdecomp says of primitives that they lower by devices
 dispatch = SimpleNamespace(wait_for_tokens=effects_barrier, prim_requires_devices_during_lowering=set())
 # jaxdecomp, which jaxpm is written with, registers a class whose `defjvp` and the like `custom_jvp` would pass on
 custom_api_util = SimpleNamespace(register_custom_decorator_type=_unchanged)
