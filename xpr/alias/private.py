@@ -32,7 +32,7 @@ from xpr.core.jaxpr import Atom
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import excluded, is_internal
 from xpr.dtypes import INEXACT, complex_of
-from xpr.errors import TypePromotionError
+from xpr.errors import ClosureDerivativeError, TypePromotionError
 from xpr.extend import core as extend_core
 from xpr.extend.backend import get_backend
 from xpr.extend.core import valid_jaxtype
@@ -212,6 +212,8 @@ numpy_util = SimpleNamespace(promote_dtypes_complex=_promoted_to_complex)
 ufuncs = SimpleNamespace(ufunc=xpr.numpy.ufunc)
 # jaxoplanet maps over types that map themselves
 batching = SimpleNamespace(is_vmappable=lambda x: type(x) in handlers)
+# jaxopt's tests catch it
+ad = SimpleNamespace(CustomVJPException=ClosureDerivativeError)
 config = SimpleNamespace(config=xpr.config)
 
 # orbax: the devices of a sharding in this process, in order
@@ -269,7 +271,7 @@ MODULES: dict[str, list[Any]] = {
     "jax._src.lib.mlir.dialects": ["jaxlib.mlir.dialects"],
     "jax._src.lib.mlir.dialects.hlo": ["jaxlib.mlir.dialects.stablehlo"],
     "jax._src.interpreters": ["xpr.interpreters"],
-    "jax._src.interpreters.ad": ["xpr.interpreters.ad"],
+    "jax._src.interpreters.ad": [ad, "xpr.interpreters.ad"],
     "jax._src.interpreters.batching": [batching, "xpr.interpreters.batching"],
     "jax._src.interpreters.mlir": ["xpr.interpreters.mlir"],
     "jax._src.interpreters.partial_eval": ["xpr.interpreters.partial_eval"],
