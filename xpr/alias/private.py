@@ -169,7 +169,7 @@ public_core = SimpleNamespace(
     pytype_aval_mappings=xla.pytype_aval_mappings, AbstractValue=ShapedArray, Atom=Atom, valid_jaxtype=valid_jaxtype,
     ensure_compile_time_eval=xpr.ensure_compile_time_eval, is_concrete=_is_concrete,
     CallPrimitive=extend_core.CallPrimitive, DebugInfo=DebugInfo, Effect=extend_core.Effect, Effects=frozenset,
-    ParamDict=dict, Value=Any,
+    ParamDict=dict, Trace=Trace, Value=Any,
     **{name: getattr(extend_core, name) for name in OF_EXTEND_CORE},
 )  # fmt: skip
 # e3nn-jax finds the arguments that it counts, pennylane dtypes of tangents
@@ -246,7 +246,7 @@ MODULES: dict[str, list[Any]] = {
     "jax.lib": [lib],
     "jax.util": [util, "xpr.api_util"],
     "jax.version": [version],
-    "jax.core": ["xpr.core", public_core],
+    "jax.core": [public_core, "xpr.core"],
     "jax.experimental.checkify": ["xpr.checkify"],
     # keras: kernels for TPUs, which it calls on those alone
     "jax.experimental.pallas.ops": [],
