@@ -223,9 +223,27 @@ def test_private_names(tmp_path):
         def f(x): return x
 
         print(f.__name__, f.__doc__[:6], "jax_enable_x64" in jax.config.values)
+        class Counting(jax.core.Trace):  # as haiku's, which draws graphs
+            def __init__(self, parent):
+                super().__init__()
+                self.parent_trace, self.names = parent, []
+            def process_primitive(self, primitive, tracers, params):
+                self.names.append(primitive.name)
+                return primitive.bind_with_trace(self.parent_trace, tracers, [*map(jax.typeof, tracers)], params)
+
+        with jax.extend.core.take_current_trace() as trace, jax.extend.core.set_current_trace(Counting(trace)) as trace:
+            print(jnp.sin(1.0) + 2, trace.names)
         variable = jax.core.gensym()(jax.typeof(1.0))
         eqn = jax.core.new_jaxpr_eqn([variable], [variable], jax.lax.sin_p, {"accuracy": None}, jax.core.no_effects)
         print(eqn.primitive, isinstance(eqn.effects, jax.core.Effects), jax.typeof(1).at_least_vspace().dtype)
+        def derivative_of_closure(x):
+            constant = jax.custom_vjp(lambda y: x * y)
+            constant.defvjp(lambda y: (y, None), lambda _, ct: (ct,))
+            return constant(1.0)
+        try:
+            jax.grad(derivative_of_closure)(2.0)
+        except jax._src.interpreters.ad.CustomVJPException:
+            print("of a closure")
         check_close([jnp.ones(2)], [jnp.ones(2) + 1e-4], atol={"float32": 1e-3}, rtol=0.0)
         try:
             check_close(jnp.ones(2), jnp.ones(2) + 1e-4)
@@ -241,7 +259,7 @@ def test_private_names(tmp_path):
     assert out.splitlines() == [
         "[1, [2, 3]] {'a': 2, 'b': [2, 3, 2, 3]} True", "True", "True set()", "[0. 1.] True", "(1+0j) None",
         "my_sin Mine:  True",
-        "sin True [('float0', 'V')]", "not close",
+        "2.841471 ['sin', 'add']", "sin True [('float0', 'V')]", "of a closure", "not close",
         "[4. 4.] CompilerParams(num_warps=None, num_stages=None)",
     ]  # fmt: skip
 

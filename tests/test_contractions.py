@@ -182,6 +182,7 @@ def test_precision_goes_with_its_operand() -> None:
 
     jaxpr = xpr.make_jaxpr(back)(np.ones((2, 4), np.float32), np.ones((2, 3), np.float32), np.ones((3, 4), np.float32))
     assert [eqn.params["precision"] for eqn in jaxpr.eqns] == [pair, pair]
+    assert repr(pair[0]) == "Precision.HIGHEST" and str(pair[0]) == f"{pair[0]}" == "HIGHEST"
     assert lax.Precision("float32") is lax.Precision.HIGHEST and lax.Precision(None) is lax.Precision.DEFAULT
 
 

@@ -130,6 +130,7 @@ def test_bit_generator_is_the_peers():
         theirs = jax.lax.rng_bit_generator(key, (3, 2), algorithm=algorithm, **options)
         for x, y in zip(ours, theirs, strict=True):
             np.testing.assert_array_equal(x, y)
+    assert [str(x) for x in lax.RandomAlgorithm] == [str(x) for x in jax.lax.RandomAlgorithm]
 
 
 def test_programs_print_as_the_peers():

@@ -274,6 +274,22 @@ def test_traces():
     assert not core.unsafe_am_i_under_a_jit_DO_NOT_USE() and not core.nonempty_axis_env_DO_NOT_USE()
 
 
+def test_scopes_leave_the_state_of_the_trace_as_it_is():
+    """Libraries (haiku, flax) refuse to make parameters where the state is another than it was."""
+
+    def f(x):
+        state = core.get_opaque_trace_state()
+        with xpr.named_scope("outer"), xpr.named_scope("inner"):
+            assert core.get_opaque_trace_state() == state
+            xpr.vmap(lambda y: states.append(core.get_opaque_trace_state()) or y)(x)
+        assert states.pop() != state
+        return x[x > 1].sum() + (core.get_opaque_trace_state() == state)
+
+    states = []
+    x = jnp.arange(3.0)
+    assert xpr.jit(f)(x) == 3 == xpr.vmap(f)(x[None])[0] == xpr.jvp(f, (x,), (x,))[0]
+
+
 def test_primitives_by_their_names():
     assert core.primitives.sin_p is lax.sin_p
     assert core.primitives.jit_p.name == "xla_call"

@@ -272,13 +272,13 @@ def test_the_default_precision_of_products():
 
     assert precision() == "None"
     with xpr.default_matmul_precision("high"):
-        assert precision() == "(HIGH, HIGH)" == precision(lax.dot)
-        assert precision(lambda x, y: jnp.dot(x, y, precision="highest")) == "(HIGHEST, HIGHEST)"
+        assert precision() == "(Precision.HIGH, Precision.HIGH)" == precision(lax.dot)
+        assert precision(lambda x, y: jnp.dot(x, y, precision="highest")) == "(Precision.HIGHEST, Precision.HIGHEST)"
         with pytest.raises(ValueError, match="precision is None, one of"), xpr.default_matmul_precision("exact"):
             precision()
     xpr.config.update("jax_default_matmul_precision", "float32")
     try:
-        assert precision() == "(HIGHEST, HIGHEST)"
+        assert precision() == "(Precision.HIGHEST, Precision.HIGHEST)"
     finally:
         xpr.config.update("default_matmul_precision", None)
     jitted = xpr.jit(jnp.dot)

@@ -77,7 +77,7 @@ def default_matmul_precision(new_val: str | None = None) -> Any:
     >>> import xpr, xpr.numpy as jnp
     >>> with xpr.default_matmul_precision("float32"):
     ...     print(xpr.make_jaxpr(jnp.dot)(jnp.ones(2), jnp.ones(2)).eqns[0].params["precision"])
-    (HIGHEST, HIGHEST)
+    (Precision.HIGHEST, Precision.HIGHEST)
     """
     return override("default_matmul_precision", new_val)
 

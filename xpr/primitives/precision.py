@@ -27,7 +27,7 @@ class Precision(Enum):
 
     >>> from xpr import lax
     >>> lax.Precision("float32")
-    HIGHEST
+    Precision.HIGHEST
     """
 
     DEFAULT = 0
@@ -39,10 +39,10 @@ class Precision(Enum):
         return _PRECISIONS.get(value)
 
     def __repr__(self) -> str:
-        return self.name
+        return f"Precision.{self.name}"
 
     def __str__(self) -> str:
-        return f"Precision.{self.name}"
+        return self.name
 
 
 _PRECISIONS: dict[object, Precision] = {

@@ -48,6 +48,9 @@ class RandomAlgorithm(enum.IntEnum):
             raise ValueError(f"rng_bit_generator: the algorithms are {', '.join(names)}, and {algorithm!r} is none.")
         return names[name]
 
+    def __str__(self) -> str:
+        return self.name
+
 
 def _abstract(
     avals: Sequence[ShapedArray], *, shape: tuple[int, ...], dtype: np.dtype, algorithm: RandomAlgorithm

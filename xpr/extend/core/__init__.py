@@ -20,7 +20,7 @@ from xpr.core import check_jaxpr as check_jaxpr
 from xpr.core import jaxpr_as_fun as jaxpr_as_fun
 from xpr.core import subjaxprs as subjaxprs
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.core.interpreter import context, current
+from xpr.core.interpreter import context, current, transformation
 from xpr.core.jaxpr import SourceInfo
 from xpr.errors import ConcretizationTypeError
 from xpr.errors import InconclusiveDimensionOperation as InconclusiveDimensionOperation
@@ -133,10 +133,10 @@ def set_current_trace(trace: Trace) -> Any:
 
 
 class _TraceState:
-    """The current trace, to be compared with a later one."""
+    """The trace of the current transformation, to be compared with a later one; scopes of names change nothing."""
 
     def __init__(self) -> None:
-        self._trace = context.trace
+        self._trace = transformation()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _TraceState) and self._trace is other._trace
@@ -146,7 +146,7 @@ class _TraceState:
 
 
 def get_opaque_trace_state(convention: str | None = None) -> Any:
-    """An object equal to that of another call if the same trace was current then."""
+    """An object equal to that of another call if the same transformation's trace was current then."""
     return _TraceState()
 
 
