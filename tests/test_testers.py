@@ -337,6 +337,21 @@ def test_check_grads_passes_pytrees_integers_and_complex_numbers():
         check_grads(lambda z: sin(mul(z, z)), (np.array([0.5 + 0.25j, -1j]),), 2)
 
 
+def test_tolerances_of_check_grads_are_those_of_its_step():
+    """A step of 1e-4, as jax.test_util has it, is coarse in 64 bits: what differs by 1e-7 there is no fault."""
+
+    def steep(x):
+        return sin(mul(20.0, x))
+
+    slightly_wrong = altered(sin_p, jvp=_jvp_of(lambda x: mul(1.001, cos(x))))
+    with enable_x64():
+        check_grads(steep, (np.float64(0.3),), 2, eps=1e-4)
+        with pytest.raises(AssertionError, match="finite difference"):
+            check_grads(steep, (np.float64(0.3),), 1, eps=1e-4, atol=1e-9, rtol=1e-9)
+        with pytest.raises(AssertionError, match="finite difference"):
+            check_grads(slightly_wrong.bind, (np.array([0.25]),), 1, eps=1e-4)
+
+
 def test_check_jvp_and_check_vjp_compare_values():
     doubled = mul(2.0, floats(3))
     with pytest.raises(AssertionError, match="the value beside the derivative"):
