@@ -550,3 +550,19 @@ def test_what_a_loop_only_passes_on_is_not_copied():
     # A carry that a branch passes on unchanged isn't mapped with the predicate.
     f = lambda x, y: lax.cond(x < 0, *[lambda y: lax.scan(lambda y, _: (y, None), y, None, length=1)[0]] * 2, y)
     assert xpr.vmap(f, (0, None), None)(X, 3.0) == 3.0
+
+
+def test_operations_without_derivatives_on_carries_without_tangents():
+    """The second carry depends on the first one, but through `stop_gradient` and `floor`: it has no tangent."""
+
+    def body(carry, _):
+        x, steps = carry
+        seen = xpr.pure_callback(np.sin, xpr.typeof(steps), steps)
+        return (x * 1.5, steps + lax.stop_gradient(x) + jnp.floor(x)), seen
+
+    def loss(x):
+        (x, steps), seen = lax.scan(body, (x, x.dtype.type(0.0)), length=3)
+        return x + steps + seen.sum()
+
+    assert xpr.grad(loss)(jnp.float32(2.0)) == 1.5**3
+    assert xpr.jvp(loss, (jnp.float32(2.0),), (jnp.float32(1.0),))[1] == 1.5**3

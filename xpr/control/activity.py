@@ -44,6 +44,8 @@ def _may_carry(var: Any, differentiable: bool) -> bool:
 
 
 def _affected_results(eqn: JaxprEqn, flags: list[bool], differentiable: bool) -> list[bool]:
+    if differentiable and (moving := getattr(eqn.primitive.jvp, "differentiable", None)):
+        return [any(map(operator.and_, flags, moving))]
     regions = regions_of(eqn)
     if not regions or not all(region.follows for region in regions):
         return [True] * len(eqn.outvars)

@@ -143,7 +143,10 @@ def gathered(ct: Any, aval: ShapedArray) -> Any:
 
 
 def chain_rule(primitive: Primitive, partials: Sequence[Any]) -> Callable[..., Any]:
-    """The jvp of y = f(x1, ..., xn): the sum of `partial(tangent, *primals, y)` over operands with a tangent."""
+    """The jvp of y = f(x1, ..., xn): the sum of `partial(tangent, *primals, y)` over operands with a tangent.
+
+    Its attribute `differentiable` says which operands' tangents reach the result; see control/activity.py.
+    """
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         out = primitive.bind(*primals, **params)
@@ -160,6 +163,7 @@ def chain_rule(primitive: Primitive, partials: Sequence[Any]) -> Callable[..., A
             total = term if total is None else add_any(total, term)
         return [out], [Zero(aval.to_tangent_aval()) if total is None else total]
 
+    jvp.differentiable = [partial is not ZERO for partial in partials]  # type: ignore[attr-defined]
     return jvp
 
 
