@@ -48,6 +48,30 @@ def test_a_rule_that_builds_operations(square_p):
     close(xpr.jit(xpr.vmap(f, in_axes=1, out_axes=1))(jnp.ones((2, 3))), np.ones((2, 3)))
 
 
+def test_random_keys_are_operands_of_primitives_that_are_functions():
+    """As equinox's loops select among carries; a primitive with a rule for numbers refuses them."""
+    chosen_p = core.Primitive("chosen")
+    chosen_p.def_impl(lax.select)
+    chosen_p.def_abstract_eval(lambda pred, x, y: x)
+    mlir.register_lowering(chosen_p, mlir.lower_fun(lax.select, multiple_results=False))
+    batching.axis_primitive_batchers[chosen_p] = lambda size, name, trace, args, dims: (
+        xpr.vmap(lax.select, in_axes=dims)(*args),
+        0,
+    )
+    a, b = xpr.random.key(0), xpr.random.key(1)
+    assert chosen_p.bind(False, a, b) == xpr.jit(chosen_p.bind)(False, a, b) == b
+    rows = xpr.jit(xpr.vmap(lambda pred, key: chosen_p.bind(pred, key, b)))(
+        np.array([True, False]), xpr.random.split(a)
+    )
+    assert rows[0] == xpr.random.split(a)[0] and rows[1] == b
+
+    def body(key, pred):
+        return chosen_p.bind(pred, xpr.random.split(key)[0], key), xpr.random.uniform(key)
+
+    last, _ = lax.scan(body, a, np.array([True, False]))
+    assert last == xpr.random.split(a)[0]
+
+
 def test_a_rule_for_another_platform():
     only_p = core.Primitive("only_elsewhere")
     only_p.def_abstract_eval(lambda x: x)

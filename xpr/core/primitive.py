@@ -204,7 +204,8 @@ class Primitive:
     from_jax: Rule | None = None
     # How an operation on random keys acts on their words, see passes/physical.py: "moved" if it moves whole elements
     # and reads none; "all" or "any" if it is a comparison that holds for two keys when it holds for all or any of their
-    # words; or a rule (each, words, avals, **params) -> [array]. An operation without it refuses keys.
+    # words; or a rule (each, words, avals, **params) -> [array]. An operation without it refuses keys, unless it is the
+    # function `lower_as`.
     physical: Literal["moved", "all", "any"] | Rule | None = None
 
     # -- Results and parameters
@@ -393,7 +394,7 @@ class Primitive:
         self.check_params(params)
         if AbstractRef in map(type, avals) and not self.takes_refs:
             raise TypeError(f"{self.name}: {not_an_array(next(a for a in avals if type(a) is AbstractRef))}")
-        if self.physical is None and not self.takes_refs and any(map(is_key, avals)):
+        if self.physical is None and self.lower_as is None and not self.takes_refs and any(map(is_key, avals)):
             (dtype, *_) = [a.dtype for a in avals if is_key(a)]
             raise TypeError(
                 f"{self.name} does not accept dtype {dtype}: it takes no random keys, and its operands are "

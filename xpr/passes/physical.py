@@ -19,6 +19,7 @@ import numpy as np
 from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import context
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, eval_jaxpr, subjaxprs, with_subjaxprs
+from xpr.primitives.random_keys import impl_of, random_unwrap, random_wrap
 from xpr.primitives.reductions import reduce_and, reduce_or
 from xpr.primitives.shapes import broadcast_in_dim, mapped_to, reshape
 from xpr.primitives.slicing import concatenate, slice_in_dim
@@ -82,7 +83,10 @@ def _run_on_words(jaxpr: Jaxpr, arguments: Sequence[Any]) -> list[Any]:
 def _physical_results(eqn: JaxprEqn, values: list[Any]) -> list[Any]:
     """The results of an equation, keys among them as words, from such operands."""
     avals = [v.aval for v in eqn.invars]
-    if eqn.primitive.physical is None or not any(map(is_key, [*avals, *[v.aval for v in eqn.outvars]])):
+    with_keys = any(map(is_key, [*avals, *[v.aval for v in eqn.outvars]]))
+    if with_keys and eqn.primitive.physical is None and eqn.primitive.lower_as is not None:
+        return _by_function(eqn.primitive.lower_as, eqn, values)
+    if eqn.primitive.physical is None or not with_keys:
         return _same_equation(with_subjaxprs(eqn, physical) if eqn.primitive.call else eqn, values)
     rule = eqn.primitive.physical
     if callable(rule):
@@ -90,6 +94,12 @@ def _physical_results(eqn: JaxprEqn, values: list[Any]) -> list[Any]:
     key_shape = next(v.aval.dtype for v in eqn.invars if is_key(v.aval)).key_shape  # type: ignore[attr-defined]
     reduce = {"moved": None, "all": reduce_and, "any": reduce_or}[rule]
     return _over_words(eqn, values, avals, key_shape, reduce)
+
+
+def _by_function(function: Callable[..., Any], eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
+    """The results of an operation that is a function of keys, which is rewritten in turn."""
+    keys = [random_wrap(x, impl_of(v.aval)) if is_key(v.aval) else x for x, v in zip(values, eqn.invars)]
+    return [random_unwrap(x) if is_key(aval_of(x)) else x for x in function(*keys, **eqn.params)]
 
 
 def _same_equation(eqn: JaxprEqn, values: Sequence[Any]) -> list[Any]:
