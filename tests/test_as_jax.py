@@ -211,6 +211,13 @@ def test_private_names(tmp_path):
         from jax.experimental import pallas as pl
         from jax.experimental.pallas import triton
 
+        from jax.experimental.array_serialization import serialization
+
+        for refused in (serialization.GlobalAsyncCheckpointManager, lambda: serialization.get_tensorstore_spec("path")):
+            try:
+                refused()
+            except NotImplementedError as error:
+                print("TensorStore" in str(error))
         to_iter, from_iter = _registry[dict].to_iter, _registry[dict].from_iter
         children, data = to_iter({"a": 1, "b": [2, 3]})
         print(children, from_iter(data, [x * 2 for x in children]), data == to_iter({"a": 0, "b": 1})[1])
@@ -257,6 +264,7 @@ def test_private_names(tmp_path):
         tmp_path=tmp_path,
     )
     assert out.splitlines() == [
+        "True", "True",
         "[1, [2, 3]] {'a': 2, 'b': [2, 3, 2, 3]} True", "True", "True set()", "[0. 1.] True", "(1+0j) None",
         "my_sin Mine:  True",
         "2.841471 ['sin', 'add']", "sin True [('float0', 'V')]", "of a closure", "not close",
@@ -284,6 +292,7 @@ def test_arrays_in_64_bits_become_32_bits_without_a_word(tmp_path):
 def test_frames_that_libraries_leave_out(tmp_path):
     (tmp_path / "library.py").write_text(
         "import jax\njax._src.traceback_util.register_exclusion(__file__)\ndef apply(f, x):\n    return f(x)\n"
+        "outer = jax._src.traceback_util.api_boundary(apply, repro_api_name='library.outer')\n"
     )
     code = """
     import jax._src.traceback_util
@@ -292,28 +301,33 @@ def test_frames_that_libraries_leave_out(tmp_path):
     import library
     def fails(x):
         raise ValueError("mine")
-    try:
-        jax.jit(lambda x: library.apply(fails, x))(1.0)
-    except ValueError as error:
-        names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
-        print("fails" in names, "apply" in names)
+    for call in (jax.jit(lambda x: library.apply(fails, x)), lambda x: library.outer(fails, x)):
+        try:
+            call(1.0)
+        except ValueError as error:
+            names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+            print("fails" in names, "apply" in names)
     jax._src.traceback_util._exclude_paths.remove(library.__file__)
     """
-    assert run(code, tmp_path=tmp_path).strip() == "True False"
+    assert run(code, tmp_path=tmp_path).splitlines() == ["True False"] * 2
 
 
 def test_flags_of_the_command_line(tmp_path):
     code = """
+    import sys
+    from types import SimpleNamespace
     import jax
     jax.config.parse_flags_with_absl()
     print(jax.config.jax_enable_x64, jax.config.jax_platform_name, jax.config.jax_default_matmul_precision)
+    sys.modules["absl.flags"] = SimpleNamespace(FLAGS=SimpleNamespace(mark_as_parsed=lambda: print("parsed")))
+    jax.config.parse_flags_with_absl()
     """
     arguments = ["--jax_enable_x64", "--jax_platform_name=cpu", "--other=1", "--", "--jax_no=1"]
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(code))
     command = [sys.executable, "-m", "xpr.as_jax", str(script), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT)}, check=True)
-    assert done.stdout.strip() == "True cpu None"
+    assert done.stdout.splitlines() == ["True cpu None", "parsed"]
 
 
 def test_what_libraries_ask_arrays_for(tmp_path):

@@ -429,6 +429,31 @@ def test_pytrees_in_all_places():
     agree(run)
 
 
+@pytest.mark.parametrize(
+    "ct, expected",
+    [
+        ({"a": None, "d": 1.0}, [0, 0, 1]),
+        ({"a": 2.0, "d": None}, [2, 2, 0]),
+        ({"a": {"b": 2.0, "c": None}, "d": 1.0}, [2, 0, 1]),
+        (3.0, [3, 3, 3]),
+    ],
+)
+def test_a_cotangent_in_the_place_of_a_subtree_holds_for_its_leaves(ct, expected):
+    def run(library):
+        fun = library.custom_vjp(lambda x: x["d"])
+        fun.defvjp(lambda x: (x["d"], None), lambda res, _: (ct,))
+        return library.grad(fun)({"a": {"b": 1.0, "c": 1.0}, "d": 1.0})
+
+    assert [float(x) for x in xpr.tree.leaves(agree(run))] == expected
+
+
+def test_cotangents_of_another_structure():
+    fun = xpr.custom_vjp(lambda x: x["d"])
+    fun.defvjp(lambda x: (x["d"], None), lambda res, ct: ({"a": {"b": ct}, "d": None},))
+    with pytest.raises(TypeError, match="the cotangents that .* returned: (.|\\n)*expected a leaf, missing"):
+        xpr.grad(fun)({"a": {"b": 1.0, "c": 1.0}, "d": 1.0})
+
+
 # -- What rules close over
 
 

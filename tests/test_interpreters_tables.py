@@ -314,6 +314,16 @@ def test_scopes_leave_the_state_of_the_trace_as_it_is():
     assert xpr.jit(f)(x) == 3 == xpr.vmap(f)(x[None])[0] == xpr.jvp(f, (x,), (x,))[0]
 
 
+def test_meshes_and_settings_leave_the_state_of_the_trace_as_it_is():
+    state, states = core.get_opaque_trace_state(), []
+    mesh = xpr.make_mesh((1,), ("x",), axis_types=(xpr.sharding.AxisType.Auto,))
+    for scope in (xpr.set_mesh(mesh), xpr.debug_nans(True), xpr.ensure_compile_time_eval()):
+        with scope:
+            assert core.get_opaque_trace_state() == state
+            xpr.vmap(lambda x: states.append(core.get_opaque_trace_state()) or x)(jnp.arange(3.0))
+        assert states.pop() != state
+
+
 def test_primitives_by_their_names():
     assert core.primitives.sin_p is lax.sin_p
     assert core.primitives.jit_p.name == "xla_call"

@@ -193,6 +193,7 @@ ERRORS = [
     ("nn.one_hot(i, 3, axis=3)", ValueError, "out of bounds"),
     ("nn.standardize(x, algorithm='quick')", ValueError, "stable"),
     ("nn.dot_product_attention(query, key, value[:, :, :1])", ValueError, "do not fit"),
+    ("nn.dot_product_attention(query[:, :, :3], key[:, :, :2], value[:, :, :2])", ValueError, "must be a multiple"),
     ("nn.dot_product_attention(query, key, value, mask=bias)", ValueError, "bias"),
     ("nn.dot_product_attention(query, key, value, implementation='cudnn')", ValueError, "implementation"),
 ]

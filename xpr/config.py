@@ -283,7 +283,9 @@ class Config:
         self.parse_flags_with_absl()
 
     def parse_flags_with_absl(self) -> None:
-        """Sets the settings that arguments of the command line name, as `--jax_enable_x64=true`; absl is not needed.
+        """Sets the settings that arguments of the command line name, as `--jax_enable_x64=true`.
+
+        absl is not needed; where it is imported, its flags can be read from now on.
 
         Raises:
           AttributeError: there is no such setting.
@@ -293,6 +295,8 @@ class Config:
             if argument.startswith("--jax_"):
                 name, given, value = argument.removeprefix("--").partition("=")
                 self.update(name, _parsed(value) if given else True)
+        if "absl.flags" in sys.modules:
+            sys.modules["absl.flags"].FLAGS.mark_as_parsed()
 
     @property
     def x64_enabled(self) -> bool:

@@ -44,6 +44,7 @@ from xpr.numpy import promotion
 from xpr.numpy.concrete import is_known
 from xpr.numpy.refs import new_ref
 from xpr.testing import check_grads
+from xpr.transforms.boundary import UnfilteredStackTrace, boundary
 from xpr.transforms.jvp import JVPTracer
 from xpr.transforms.linearize import LinearizeTracer
 from xpr.transforms.stage import StageTracer
@@ -54,6 +55,10 @@ VERSION = "0.10.2"  # of JAX, whose names and semantics xpr has
 
 def _unchanged(function: Callable[..., Any], *_: Any, **__: Any) -> Callable[..., Any]:
     return function
+
+
+def _boundary(function: Callable[..., Any], **_: Any) -> Callable[..., Any]:
+    return boundary(function)
 
 
 def _ignored(*_: Any, **__: Any) -> None:
@@ -77,6 +82,20 @@ class TypedScalar:
 
 class GlobalAsyncCheckpointManagerBase:
     """The class of JAX's own writers of checkpoints, of which xpr has others."""
+
+
+class _GlobalAsyncCheckpointManager(GlobalAsyncCheckpointManagerBase):
+    """JAX's writer of arrays that several processes hold, by TensorStore, which xpr does without."""
+
+    def __init__(self, *_: Any, **__: Any):
+        _get_tensorstore_spec("")
+
+
+def _get_tensorstore_spec(path: str, *_: Any, **__: Any) -> Any:
+    raise NotImplementedError(
+        "jax.experimental.array_serialization.serialization: xpr does without TensorStore. Write arrays that several "
+        "processes hold with orbax, or with pytree_serialization of the same package."
+    )
 
 
 class ExtendedDType:
@@ -148,8 +167,9 @@ def _promoted_to_complex(*args: Any) -> list[Any]:
 # Used by: equinox, flax, jaxtyping (register_exclusion), haiku, chex (api_boundary)
 traceback_util = SimpleNamespace(
     register_exclusion=register_exclusion,
-    api_boundary=_unchanged,
+    api_boundary=_boundary,
     include_frame=_include_frame,
+    UnfilteredStackTrace=UnfilteredStackTrace,
     _exclude_paths=excluded,
 )
 # equinox waits for callbacks before it raises what they raised, jaxdecomp says of primitives that they lower by devices
@@ -233,7 +253,11 @@ xpr.core.Trace.main = property(lambda self: self)  # type: ignore[attr-defined] 
 
 # orbax: whether there are several processes, what its manager is a kind of, and what it would patch or run elsewhere
 distributed = SimpleNamespace(global_state=SimpleNamespace(client=None, coordinator_address=None, process_id=0))
-array_serialization = SimpleNamespace(GlobalAsyncCheckpointManagerBase=GlobalAsyncCheckpointManagerBase)
+array_serialization = SimpleNamespace(  # the last two: flax.training.checkpoints, for arrays of several processes
+    GlobalAsyncCheckpointManagerBase=GlobalAsyncCheckpointManagerBase,
+    GlobalAsyncCheckpointManager=_GlobalAsyncCheckpointManager,
+    get_tensorstore_spec=_get_tensorstore_spec,
+)
 colocated_serialization = SimpleNamespace(DeviceList=Sequence[Any])  # in annotations
 ifrt_programs = SimpleNamespace(ifrt_programs=SimpleNamespace())
 

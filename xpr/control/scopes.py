@@ -169,8 +169,11 @@ def ensure_compile_time_eval() -> Iterator[None]:
     >>> f(2)
     Array(6, dtype=int32, weak_type=True)
     """
-    with current(_KnownTrace(context.trace)):
+    if context.trace.parent is None:  # the bottom one, which evaluates
         yield
+    else:
+        with current(_KnownTrace(context.trace)):
+            yield
 
 
 class _KnownTrace(Trace):

@@ -143,8 +143,8 @@ def _check_shapes(query: tuple[int, ...], key: tuple[int, ...], value: tuple[int
     fits = key == value and query[0] == key[0] and query[3] == key[3] and key[2] and query[2] % key[2] == 0
     if not fits:
         raise ValueError(
-            f"dot_product_attention: query {query}, key {key} and value {value} do not fit: key and value have one "
-            "shape, batch and features are the query's, and the query's heads are a multiple of theirs."
+            f"dot_product_attention: query {query}, key {key} and value {value} do not fit: key and value must "
+            "have one shape, with the query's batch and features, and the query's heads must be a multiple of theirs."
         )
 
 

@@ -25,13 +25,13 @@ from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.core.refs import Ref
 from xpr.core.source import describe_function, function_name
 from xpr.dtypes import COMPLEX, FLOATS, float0
-from xpr.errors import ArgumentError, UnexpectedTracerError
+from xpr.errors import ArgumentError, TreeMismatch, UnexpectedTracerError
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.elementwise_rules import PYTHON_SCALARS
 from xpr.primitives.shapes import mapped_to
 from xpr.transforms.batch import batch_flat
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import LEAF, argument_names, as_array, check_results
+from xpr.transforms.flat import argument_names, as_array, check_results
 from xpr.transforms.linearize import LinearizeTrace
 from xpr.tree import map as map_leaves
 
@@ -327,10 +327,14 @@ def _flat_cotangents(back: Any, in_tree: Any, avals: Sequence[ShapedArray], bwd:
 
 
 def _of_argument(ct: Any, structure: Any, bwd: Callable[..., Any]) -> list[Any]:
-    """A cotangent for each leaf of an argument; one array may stand for all leaves."""
-    if structure != LEAF and tree.structure(ct) == LEAF:
-        return [ct] * structure.num_leaves
-    return tree.flatten_up_to(structure, ct, f"the cotangents that {describe_function(bwd)} returned")
+    """A cotangent for each leaf of an argument; an array in the place of a subtree, or None, stands for all of it."""
+    try:
+        return tree.flatten_up_to(structure, ct, f"the cotangents that {describe_function(bwd)} returned")
+    except TreeMismatch as mismatch:
+        try:
+            return tree.flatten_prefix(ct, structure, "bwd")
+        except TreeMismatch:
+            raise mismatch from None
 
 
 def _checked_ct(ct: Any, expected: ShapedArray, bwd: Callable[..., Any], number: int) -> Any:

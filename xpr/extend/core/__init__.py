@@ -133,10 +133,14 @@ def set_current_trace(trace: Trace) -> Any:
 
 
 class _TraceState:
-    """The trace of the current transformation, to be compared with a later one; scopes of names change nothing."""
+    """The trace of the current transformation, or None, to be compared with a later one.
+
+    Scopes of names change nothing; nor do settings and meshes, with which operations are evaluated in another way.
+    """
 
     def __init__(self) -> None:
-        self._trace = transformation()
+        trace = transformation()
+        self._trace = None if trace.parent is None else trace
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _TraceState) and self._trace is other._trace
