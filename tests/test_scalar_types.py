@@ -181,6 +181,16 @@ def test_small_integers_are_converted_to_each_other(dtype, other):
         assert converted.dtype == other and np.array_equal(np.asarray(converted).astype(int), expected)
 
 
+@pytest.mark.parametrize("dtype", [jnp.float8_e4m3fnuz, jnp.float8_e5m2fnuz, jnp.float8_e4m3b11fnuz])
+def test_small_negative_numbers_are_converted_to_floats_without_a_negative_zero(dtype):
+    """In these -0 has the bits of nan."""
+    half = float(jnp.finfo(dtype).smallest_subnormal) / 2
+    small = np.float32([-1e-9, -half, -half * 1.01, -0.0, half, half * 1.01, np.nan])
+    for x in (small, small.astype(np.float16), small.astype(jnp.float8_e5m2)):
+        converted = xpr.jit(lambda x: x.astype(dtype))(x)
+        np.testing.assert_array_equal(converted.astype(np.float32), x.astype(converted.dtype).astype(np.float32))
+
+
 def test_bfloat16_of_the_module_dtypes_is_the_class_of_scalars():
     assert isinstance(dtypes.bfloat16(1.5), dtypes.bfloat16) and np.dtype(dtypes.bfloat16) == dtypes.bf16
     assert jnp.ones(2, dtypes.bfloat16).dtype == dtypes.bfloat16

@@ -66,7 +66,23 @@ def _convert_lower(
         return [
             b.op("stablehlo.compare", [x, zero], avals[0], "comparison_direction = #stablehlo<comparison_direction NE>")
         ]
+    if new_dtype in _WITHOUT_NEGATIVE_ZERO and x.aval.dtype in FLOATS:
+        x = _zero_where_it_vanishes(b, x, new_dtype)
     return [b.convert(x, new_dtype)]
+
+
+_WITHOUT_NEGATIVE_ZERO = (dtypes.float8_e4m3b11fnuz, dtypes.float8_e4m3fnuz, dtypes.float8_e5m2fnuz)
+
+
+def _zero_where_it_vanishes(b: Builder, x: Value, dtype: np.dtype) -> Value:
+    """The numbers, but 0 where they round to 0: XLA:CPU writes a negative one as -0, whose bits are those of nan."""
+    x = b.convert(x, dtypes.float32) if x.aval.dtype.itemsize == 1 else x
+    half = b.constant(float(dtypes.finfo(dtype).smallest_subnormal) / 2, x.aval)
+    vanishes = b.op(
+        "stablehlo.compare", [b.op("stablehlo.abs", [x], x.aval), half], x.aval.update(dtype=dtypes.bool_),
+        "comparison_direction = #stablehlo<comparison_direction LE>",
+    )  # fmt: skip
+    return b.op("stablehlo.select", [vanishes, b.constant(0, x.aval), x], x.aval)
 
 
 def _convert_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, new_dtype: np.dtype, weak_type: bool) -> Any:
