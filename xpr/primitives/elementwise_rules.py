@@ -163,7 +163,7 @@ def chain_rule(primitive: Primitive, partials: Sequence[Any]) -> Callable[..., A
             total = term if total is None else add_any(total, term)
         return [out], [Zero(aval.to_tangent_aval()) if total is None else total]
 
-    jvp.differentiable = [partial is not ZERO for partial in partials]  # type: ignore[attr-defined]
+    jvp.differentiable = [partial is not ZERO for partial in partials]  # type: ignore[attr-defined]  # of a function
     return jvp
 
 
