@@ -17,7 +17,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.helpers import run_python, same
-from xpr import dtypes
+from xpr import dtypes, lax
 from xpr.backend import allocator, buffers, cache, compiler, devices, gpu_plugin, waiting
 from xpr.backend.compile_options import compile_options
 from xpr.backend.mlir_text import tensor_type
@@ -27,6 +27,7 @@ from xpr.compile.lower import lower_jaxpr
 from xpr.config import config, settings
 from xpr.core.avals import ShapedArray
 from xpr.errors import ArrayTooLargeError, DeletedArrayError, DeviceNotFound
+from xpr.scipy import special
 
 pytestmark = pytest.mark.optimized
 
@@ -52,6 +53,20 @@ def setting():
     yield config.update
     for name, value in before.items():
         config.update(name, value)
+
+
+@pytest.mark.parametrize("size", [600, 2000])
+def test_loops_that_xla_cannot_make_one_kernel(size):
+    """In which it divides an operation among threads, on a machine with a few of them."""
+    key = xpr.random.key(3)
+    draws = xpr.jit(lambda key: xpr.random.poisson(key, 3.0, (size,)))(key)
+    np.testing.assert_array_equal(draws, xpr.random.poisson(key, 3.0, (5000,))[:size])
+    grown = xpr.jit(
+        lambda x: lax.while_loop(
+            lambda x: jnp.any(x < 100), lambda x: special.gammaln(x + 1) + special.gammaln(x + 2.5) + 10, x
+        )
+    )(jnp.ones(size))
+    np.testing.assert_allclose(grown, np.full(size, grown[0]), rtol=1e-6)
 
 
 def one_operation(operation, aval=F32_8):

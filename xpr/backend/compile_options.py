@@ -101,6 +101,15 @@ def updated(options: Any, flags: dict[str, Any]) -> Any:
     return copy
 
 
+def with_small_loops_alone(options: Any) -> Any:
+    """A copy of the options with which loops of 1 KiB and more are programs that call kernels, as XLA has it.
+
+    In a larger loop that is one kernel XLA may divide an operation among threads, and then write a call of a function
+    that it doesn't have ("Failed to materialize symbols"), or code that its own check refuses ("verifyModule").
+    """
+    return _with_extra_options(options, {_SMALL_LOOP: "1024"})
+
+
 def _with_extra_options(options: Any, extra: dict[str, str]) -> Any:
     """The options with items added to `xla_backend_extra_options`, a map that jaxlib gives no access to.
 

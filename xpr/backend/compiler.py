@@ -16,7 +16,13 @@ from xpr.backend.buffers import Device
 from xpr.backend.callbacks import Callback
 from xpr.backend.calling import NO_TIMEOUT, CallingPartitionedExecutable, Copies
 from xpr.backend.calling_executable import CallingExecutable
-from xpr.backend.compile_options import QUICK_OPTIONS, UNOPTIMIZED, compile_options, updated
+from xpr.backend.compile_options import (
+    QUICK_OPTIONS,
+    UNOPTIMIZED,
+    compile_options,
+    updated,
+    with_small_loops_alone,
+)
 from xpr.backend.executable import Executable, StoredProgram, runnable
 from xpr.backend.hlo_shardings import as_type_says, sharding_from_proto
 from xpr.backend.mlir_bindings import parse
@@ -305,6 +311,18 @@ def compile_text(text: str, device: Device, options: Any, callbacks: Sequence[Ca
 
 
 def _compiled(text: str, devices: Sequence[Device], options: Any, callbacks: Sequence[Any]) -> Any:
+    try:
+        return _compiled_as_asked(text, devices, options, callbacks)
+    except RuntimeError as error:
+        if not any(each in str(error) for each in _OF_LARGE_LOOPS):
+            raise
+    return _compiled_as_asked(text, devices, with_small_loops_alone(options), callbacks)
+
+
+_OF_LARGE_LOOPS = "Failed to materialize symbols", "verifyModule"  # see `with_small_loops_alone`
+
+
+def _compiled_as_asked(text: str, devices: Sequence[Device], options: Any, callbacks: Sequence[Any]) -> Any:
     client = devices[0].client
     module: Any = refined(text) if POLYMORPHIC in text.partition("\n")[0] else text
     if not callbacks:
