@@ -42,6 +42,19 @@ class TestEager:
         nan = jnp.array([np.nan, 1.0])
         assert "  a: f32[2], holds nan already" in blamed(lambda: nan + 1)
 
+    def test_moved_elements_come_from_elsewhere(self):
+        x = jnp.arange(1.0, 4.0)
+        with xpr.debug_nans(True), xpr.debug_infs(True):
+            np.testing.assert_array_equal(jnp.where(x > 0, x, jnp.nan), x)
+            np.testing.assert_array_equal(xpr.jit(lambda x: jnp.where(x > 0, x, jnp.nan))(x), x)
+            np.testing.assert_array_equal(jnp.max(x, initial=-jnp.inf), 3)
+            np.testing.assert_array_equal(xpr.scipy.linalg.expm(jnp.zeros((2, 2))), np.eye(2))
+            np.testing.assert_array_equal(xpr.vmap(xpr.scipy.linalg.expm)(jnp.zeros((1, 2, 2))), [np.eye(2)])
+        there = jnp.where(x > 2, x, jnp.nan)
+        assert blamed(lambda: there * 2)[0] == "invalid value (nan) encountered in mul, in 2 of 3 elements."
+        lines = blamed(xpr.jit(lambda x: jnp.where(x > 2, x, jnp.nan)), x)
+        assert lines[0] == "invalid value (nan) encountered in select_n, in 2 of 3 elements."
+
     @pytest.mark.parametrize("dtype", ["bfloat16", "float16", "complex64"])
     def test_dtypes(self, dtype):
         assert (

@@ -3,6 +3,9 @@
 The bottom interpreter of a thread is replaced, so nothing is checked, and nothing costs time, while they are off. A
 program whose results are not finite is run again, equation by equation, into the jaxprs it calls, to find the first
 with such a result: the `reference` rules of loops and branches run their inner jaxprs through the search.
+
+What only moves or selects elements makes none of them nan: `where(x > 0, x, nan)` is an error if it is followed by
+arithmetic on an element that is nan, or if a program returns it.
 """
 
 from __future__ import annotations
@@ -26,6 +29,12 @@ from xpr.core.source import here, operation_of, summarize, text_of
 from xpr.passes.physical import physical
 from xpr.text.printer import format_eqn, letters
 
+_MOVES_ELEMENTS = frozenset({
+    "broadcast_in_dim", "concatenate", "convert_element_type", "copy", "device_put", "dynamic_slice",
+    "dynamic_update_slice", "expand_dims", "gather", "pad", "reshape", "rev", "scatter", "select_n", "slice", "squeeze",
+    "stop_gradient", "tile", "transpose",
+})  # fmt: skip
+
 
 class CheckingTrace(EvalTrace):
     """Runs operations by another interpreter, and raises FloatingPointError where a result is nan (or infinite)."""
@@ -40,9 +49,15 @@ class CheckingTrace(EvalTrace):
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         outs = self.inner.process(primitive, args, params)
-        if any(map(self.bad_value, outs)):
+        if self.is_origin(primitive, args, outs):
             _Search(self, ()).operation(primitive, args, params, outs, context.source or here(2))
         return outs
+
+    def is_origin(self, primitive: Primitive, args: Sequence[Any], outs: Sequence[Any]) -> bool:
+        """Whether a bad value comes from the operation: a result holds one, which is not just moved there."""
+        if not any(map(self.bad_value, outs)):
+            return False
+        return primitive.name not in _MOVES_ELEMENTS or not any(map(self.bad_value, args))
 
     def bad_value(self, x: Any) -> str | None:
         """The bad value that an array holds, "nan" or "inf"; None if it holds none."""
@@ -92,14 +107,20 @@ class _Search:
         def read(atom: Any) -> Any:
             return atom.val if type(atom) is Literal else env[atom]
 
+        moves = {}
         for eqn in jaxpr.eqns:
             values = [read(v) for v in eqn.invars]
             with jaxprs_run_by(None):
                 outs = self.trace.inner.process(eqn.primitive, values, eqn.params)
-            if any(map(self.trace.bad_value, outs)):
+            if self.trace.is_origin(eqn.primitive, values, outs):
                 self.operation(eqn.primitive, values, eqn.params, outs, eqn.source)
+            moves.update(dict.fromkeys(eqn.outvars, (eqn.primitive, values, eqn.params, outs, eqn.source)))
             env.update(zip(eqn.outvars, outs))
-        return [read(v) for v in jaxpr.outvars]
+        results = [read(v) for v in jaxpr.outvars]
+        for v, x in zip(jaxpr.outvars, results):
+            if type(v) is Var and v in moves and self.trace.bad_value(x):
+                self.operation(*moves[v])
+        return results
 
     def message(
         self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], outs: Sequence[Any], source: Any

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from xpr import dtypes
 from xpr import numpy as jnp
+from xpr.control.compiled import compiled
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.cond.function import cond
 from xpr.control.stop_gradient import stop_gradient
@@ -51,10 +53,12 @@ def expm(A: Any, *, upper_triangular: bool = False, max_squarings: int = 16) -> 
     a = matrices_of("expm", A, square=True)
     if not a.aval.size:
         return a
-    return jnp.vectorize(lambda x: _expm(x, bool(upper_triangular), int(max_squarings)), signature="(n,n)->(n,n)")(a)
+    of_one = partial(_expm, upper_triangular=bool(upper_triangular), most=int(max_squarings))
+    return jnp.vectorize(of_one, signature="(n,n)->(n,n)")(a)
 
 
-def _expm(a: Any, upper_triangular: bool, most: int) -> Any:
+@compiled
+def _expm(a: Any, *, upper_triangular: bool, most: int) -> Any:
     real = dtypes.real_part_of(a.aval.dtype)
     size = stop_gradient(norm(a, 1))
     needed = jnp.maximum(0, jnp.ceil(jnp.log2(size / _RADIUS)))
