@@ -221,10 +221,11 @@ def test_evaluation_while_tracing():
     def f(x):
         with xpr.ensure_compile_time_eval():
             seen.append(float(jnp.sum(jnp.ones(3))))
+            seen.append(jnp.linspace(0.0, 1.0, 3)[1].item() + jnp.array([1, 2]).sum().item())
         return x
 
     f(1.0)
-    assert seen == [3]
+    assert seen == [3, 3.5]
 
     def mixed(x):
         with xpr.ensure_compile_time_eval():

@@ -187,6 +187,9 @@ class _KnownTrace(Trace):
             parent = parent.parent
         self.evaluator = parent
 
+    def constant_of(self, value: Any) -> Any:
+        return value
+
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         is_traced = any(isinstance(x, Tracer) for x in args)
         below = self.parent if is_traced else self.evaluator
