@@ -222,6 +222,31 @@ def test_spherical_harmonics():
         special.sph_harm_y(1, 1, 0.1, 0.2, 1)
 
 
+def test_associated_legendre_functions():
+    x = np.array([-0.9, 0.0, 0.3, 1.0])
+    degree, order = np.arange(13), np.arange(13)[:, None]
+    with xpr.enable_x64(True):
+        wanted = scipy.special.assoc_legendre_p(degree[:, None], order[..., None], x)[0]
+        values, derivatives = special.lpmn(12, 12, x)
+        np.testing.assert_allclose(values, wanted, rtol=1e-12, atol=1e-9)
+        np.testing.assert_allclose(special.lpmn_values(12, 12, x, False), wanted, rtol=1e-12, atol=1e-9)
+        inside = scipy.special.assoc_legendre_p(degree[:, None], order[..., None], x[:3], diff_n=1)[1]
+        np.testing.assert_allclose(derivatives[..., :3], inside, rtol=1e-11, atol=1e-8)
+        np.testing.assert_array_equal(derivatives[1, :3, 3], [0, np.inf, np.inf])  # that of sqrt(1 - x^2)
+        np.testing.assert_allclose(derivatives[2, :4, 3], [0, 0, -6, -30], atol=1e-12)
+        harmonics = special.sph_harm_y(degree, order, np.arccos(0.3), 0.0).real * (order <= degree)
+        np.testing.assert_allclose(special.lpmn_values(12, 12, x, True)[..., 2], harmonics, rtol=1e-12, atol=1e-14)
+        assert xpr.jit(special.lpmn, static_argnums=(0, 1))(0, 0, x)[0].tolist() == [[[1.0] * 4]]
+    for arguments, error, message in [
+        ((2, 2, np.arange(3)), TypeError, r"lpmn: z is float32 or float64, and i32\[3\] was given"),
+        ((2, 2, np.ones((2, 2), "f")), ValueError, r"lpmn: z is a vector of points, and f32\[2,2\] was given"),
+        ((1, 2, np.ones(2, "f")), NotImplementedError, "the greatest order and degree are the same, and are 1 and 2"),
+        ((-1, -1, np.ones(2, "f")), ValueError, "the greatest degree is at least 0, and is -1"),
+    ]:
+        with pytest.raises(error, match=message):
+            special.lpmn(*arguments)
+
+
 def test_numbers_of_bernoulli():
     with xpr.enable_x64(True):
         for n in (0, 1, 2, 3, 30, 150):

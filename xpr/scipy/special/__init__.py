@@ -32,6 +32,7 @@ from xpr.scipy.special.gamma_functions import (
 )
 from xpr.scipy.special.hypergeometric import hyp1f1, hyp2f1
 from xpr.scipy.special.integer_sequences import bernoulli
+from xpr.scipy.special.legendre import lpmn, lpmn_values
 from xpr.scipy.special.modified_bessel import i0, i0e, i1, i1e
 from xpr.scipy.special.spherical_harmonics import sph_harm_y
 from xpr.scipy.special.transformations import boxcox, boxcox1p, expit, log_softmax, logit, softmax
@@ -41,7 +42,7 @@ __all__ = [
     "bernoulli", "bessel_jn", "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "dawsn", "digamma", "entr",
     "erf", "erfc", "erfcx", "erfinv", "exp1", "expi", "expit", "expn", "factorial", "fresnel", "gamma", "gammainc",
     "gammaincc", "gammaln", "gammasgn", "hyp1f1", "hyp2f1", "i0", "i0e", "i1", "i1e", "iv", "ive", "j0", "j1", "jn",
-    "jv", "k0", "k0e", "k1", "k1e", "kl_div", "kv", "kve", "log_ndtr", "log_softmax", "loggamma", "logit",
-    "logsumexp", "multigammaln", "ndtr", "ndtri", "owens_t", "poch", "polygamma", "rel_entr", "sici", "softmax",
-    "spence", "sph_harm_y", "wofz", "xlog1py", "xlogy", "y0", "y1", "yv", "zeta",
+    "jv", "k0", "k0e", "k1", "k1e", "kl_div", "kv", "kve", "log_ndtr", "log_softmax", "loggamma", "logit", "logsumexp",
+    "lpmn", "lpmn_values", "multigammaln", "ndtr", "ndtri", "owens_t", "poch", "polygamma", "rel_entr", "sici",
+    "softmax", "spence", "sph_harm_y", "wofz", "xlog1py", "xlogy", "y0", "y1", "yv", "zeta",
 ]  # fmt: skip
