@@ -15,6 +15,8 @@ import xpr.numpy as jnp
 from tests.helpers import in_numpy
 from tests.peer import JAX, beside_jax
 from xpr import random
+from xpr.backend import compiler
+from xpr.config import override
 from xpr.config_contexts import enable_x64
 from xpr.primitives.random_bits import threefry2x32
 from xpr.primitives.random_keys import random_bits
@@ -231,6 +233,76 @@ def test_rounded_draws_are_the_peers(call):
     check_draws(call)
     if not is_compiled_already(call):
         check_draws(call, in_jit=True)
+
+
+# Draws number by number, of which one program serves many shapes.
+INDEPENDENT = """
+random.bits(key, shape)
+random.bits(key, shape, "uint8")
+random.uniform(key, shape)
+random.uniform(key, shape, "bfloat16", -1.0, 2.0)
+random.randint(key, shape, -5, 1000)
+random.bernoulli(key, 0.3, shape)
+random.normal(key, shape)
+random.normal(key, shape, "complex64")
+random.truncated_normal(key, -1.0, 2.0, shape)
+random.maxwell(key, shape)
+random.gumbel(key, shape)
+random.exponential(key, shape)
+random.gamma(key, 0.7, shape)
+random.t(key, 3.0, shape)
+random.poisson(key, 3.0, shape)
+"""
+
+
+def compiled_by(f, monkeypatch):
+    """The result of a function, and how many programs it compiled."""
+    texts = []
+    compile_text = compiler.compile_text
+    monkeypatch.setattr(compiler, "compile_text", lambda text, *args: texts.append(text) or compile_text(text, *args))
+    out = f()
+    monkeypatch.undo()
+    return out, len(texts)
+
+
+@pytest.mark.parametrize("call", INDEPENDENT.split("\n")[1:-1])
+def test_one_program_draws_arrays_of_many_shapes(call, monkeypatch):
+    draw = eval("lambda key, shape: " + call, {"random": random})
+    key = random.key(7)
+    drawn = {shape: draw(key, shape) for shape in [(40,)]}
+    for shape in [(), (1,), (2, 3), (3, 2), (64,), (4, 0)]:
+        drawn[shape], programs = compiled_by(lambda shape=shape: draw(key, shape), monkeypatch)
+        assert programs == (shape == (4, 0))  # of which there is nothing to begin with
+    for shape, numbers in drawn.items():
+        assert numbers.shape == shape and not numbers.weak_type
+        inside = xpr.jit(draw, static_argnums=1)(key, shape)
+        numbers, inside = (np.asarray(x).astype(np.complex128) for x in (numbers, inside))
+        np.testing.assert_allclose(numbers, inside, rtol=1e-6)
+    np.testing.assert_array_equal(drawn[2, 3], drawn[64,][:6].reshape(2, 3))
+
+
+def test_draws_that_need_a_program_for_their_shape(monkeypatch):
+    """Parameters that are no scalars, other generators, many numbers, and modes whose bits depend on the shape."""
+    key, scales = random.key(0), jnp.array([1.0, 2.0, 3.0])
+    random.rayleigh(key, 1.0, (3,))
+    whole = random.rayleigh(key, scales, (2, 3))
+    np.testing.assert_allclose(whole, random.rayleigh(key, 1.0, (2, 3)) * scales, rtol=1e-6)
+    many = random.bits(key, (70_000,))
+    np.testing.assert_array_equal(many[:5], random.bits(key, (5,)))
+    rbg = random.key(0, impl="rbg")
+    np.testing.assert_array_equal(random.bits(rbg, (3,)), xpr.jit(lambda key: random.bits(key, (3,)))(rbg))
+    for mode in ("high", "low"):
+        inside = xpr.jit(lambda key, mode=mode: random.gumbel(key, (3,), mode=mode))(key)
+        np.testing.assert_allclose(random.gumbel(key, (3,), mode=mode), inside, rtol=1e-6)
+        inside = xpr.jit(lambda key, mode=mode: random.bernoulli(key, 0.5, (9,), mode=mode))(key)
+        np.testing.assert_array_equal(random.bernoulli(key, 0.5, (9,), mode=mode), inside)
+    with override("threefry_partitionable", False):
+        of_five = random.bits(key, (5,))
+        np.testing.assert_array_equal(of_five, xpr.jit(lambda key: random.bits(key, (5,)))(key))
+    assert not np.array_equal(of_five, random.bits(key, (5,)))
+    there = xpr.device_put(key, xpr.devices("cpu")[0])
+    np.testing.assert_array_equal(random.bits(there, (5,)), random.bits(key, (5,)))
+    assert random.bits(key, (5,)).unsafe_buffer_pointer()
 
 
 MATRICES = """

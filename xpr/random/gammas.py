@@ -19,6 +19,7 @@ from xpr.primitives.random_poisson import random_poisson
 from xpr.primitives.reductions import reduce_max
 from xpr.primitives.shapes import broadcast_to, expand_dims, shape_of
 from xpr.primitives.sharding_constraint import sharded
+from xpr.random.independent_draws import independent_draws
 from xpr.random.inverse_transform import exponentials
 from xpr.random.keys import one_key
 from xpr.random.normals import normals
@@ -33,12 +34,12 @@ def gammas(key: Any, a: Any, shape: Shape, log_space: bool) -> Any:
     return random_gamma(key, broadcast_to(a, shape), log_space)
 
 
-@compiled
+@independent_draws
 def _gamma(key: Any, a: Any, *, shape: Shape) -> Any:
     return gammas(key, a, shape, log_space=False)
 
 
-@compiled
+@independent_draws
 def _loggamma(key: Any, a: Any, *, shape: Shape) -> Any:
     return gammas(key, a, shape, log_space=True)
 
@@ -95,7 +96,7 @@ def loggamma(key: Any, a: Any, shape: Any = None, dtype: Any = None, *, out_shar
     return sharded(_loggamma(key, a, shape=shape_for("loggamma", shape, a=a)), out_sharding, "loggamma")
 
 
-@compiled
+@independent_draws
 def _beta(key: Any, a: Any, b: Any, *, shape: Shape) -> Any:
     """x / (x + y) of two gamma numbers, from their logarithms."""
     x, y = (gammas(each, v, shape, log_space=True) for each, v in zip(children(key, 2), (a, b)))
@@ -172,7 +173,7 @@ def dirichlet(key: Any, alpha: Any, shape: Any = None, dtype: Any = None, *, out
 # -- Of normal numbers: Student's t, chi-square and F
 
 
-@compiled
+@independent_draws
 def _chisquare(key: Any, df: Any, *, shape: Shape) -> Any:
     return _chisquares(key, df, shape)
 
@@ -207,7 +208,7 @@ def chisquare(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sh
     return sharded(_chisquare(key, df, shape=shape_for("chisquare", shape, df=df)), out_sharding, "chisquare")
 
 
-@compiled
+@independent_draws
 def _f(key: Any, dfnum: Any, dfden: Any, *, shape: Shape) -> Any:
     for_below, for_above = children(key, 2)
     above = _chisquares(for_above, dfnum, shape) / broadcast(dfnum, shape)
@@ -240,7 +241,7 @@ def f(key: Any, dfnum: Any, dfden: Any, shape: Any = None, dtype: Any = None, *,
     return sharded(_f(key, dfnum, dfden, shape=shape_for("f", shape, dfnum=dfnum, dfden=dfden)), out_sharding, "f")
 
 
-@compiled
+@independent_draws
 def _t(key: Any, df: Any, *, shape: Shape) -> Any:
     for_normal, for_scale = children(key, 2)
     dtype = aval_of(df).dtype
@@ -277,7 +278,7 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: 
 # -- Counts
 
 
-@compiled
+@independent_draws
 def _poisson(key: Any, lam: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     return convert_element_type(random_poisson(key, broadcast_to(lam, shape)), dtype)
 
@@ -310,7 +311,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None, *, out_sha
 # -- Densities like exp(-|x|^p)
 
 
-@compiled
+@independent_draws
 def _generalized_normal(key: Any, p: Any, *, shape: Shape) -> Any:
     return _generalized_normals(key, p, shape)
 

@@ -33,6 +33,7 @@ from xpr.primitives.random_bits import just_above_minus_one, scaled
 from xpr.primitives.random_keys import random_bits, random_floats
 from xpr.primitives.shapes import shape_of
 from xpr.primitives.sharding_constraint import sharded
+from xpr.random.independent_draws import independent_draws
 from xpr.random.keys import one_key
 from xpr.random.parameters import broadcast, float_dtype, integer_dtype, parameter, shape_for
 from xpr.random.uniforms import GUMBEL_MODES, _check_mode
@@ -51,7 +52,7 @@ def _from(key: Any, low: Any, shape: Shape, dtype: np.dtype) -> Any:
 # -- Exponential, and distributions computed from it
 
 
-@compiled
+@independent_draws
 def _exponential(key: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     return exponentials(key, shape, dtype)
 
@@ -87,7 +88,7 @@ def exponential(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: A
     )
 
 
-@compiled
+@independent_draws
 def _pareto(key: Any, b: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     return exp(exponentials(key, shape, dtype) / broadcast(b, shape))
 
@@ -117,7 +118,7 @@ def pareto(key: Any, b: Any, shape: Any = None, dtype: Any = None, *, out_shardi
     return sharded(_pareto(key, b, shape=shape_for("pareto", shape, b=b), dtype=dtype), out_sharding, "pareto")
 
 
-@compiled
+@independent_draws
 def _weibull_min(key: Any, scale: Any, concentration: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     drawn = exponentials(key, shape, dtype)
     return pow(drawn, broadcast(dtype.type(1) / concentration, shape)) * broadcast(scale, shape)
@@ -149,7 +150,7 @@ def weibull_min(key: Any, scale: Any, concentration: Any, shape: Any = (), dtype
     return _weibull_min(key, scale, concentration, shape=shape, dtype=dtype)
 
 
-@compiled
+@independent_draws
 def _rayleigh(key: Any, scale: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     unit = random_floats(key, shape, dtype)
     return broadcast(scale, shape) * sqrt(log(unit) * dtype.type(-2))
@@ -185,9 +186,17 @@ def rayleigh(key: Any, scale: Any, shape: Any = None, dtype: Any = None, *, out_
 # -- Two-sided
 
 
+@independent_draws
+def _gumbel(key: Any, *, shape: Shape, dtype: np.dtype) -> Any:
+    return gumbels(key, shape, dtype, "low")
+
+
 @compiled
-def _gumbel(key: Any, *, shape: Shape, dtype: np.dtype, mode: str) -> Any:
+def _finer_gumbel(key: Any, *, shape: Shape, dtype: np.dtype, mode: str) -> Any:
     return gumbels(key, shape, dtype, mode)
+
+
+_finer_gumbel.name = "gumbel"
 
 
 def gumbels(key: Any, shape: Shape, dtype: np.dtype, mode: str) -> Any:
@@ -256,10 +265,15 @@ def gumbel(key: Any, shape: Any = (), dtype: Any = None, mode: str | None = None
     key, dtype = one_key(key, "gumbel"), float_dtype(dtype, "gumbel")
     mode = mode or "low"
     _check_mode("gumbel", mode, GUMBEL_MODES)
-    return sharded(_gumbel(key, shape=shape_of(shape), dtype=dtype, mode=mode), out_sharding, "gumbel")
+    shape = shape_of(shape)
+    if mode == "low":
+        drawn = _gumbel(key, shape=shape, dtype=dtype)
+    else:
+        drawn = _finer_gumbel(key, shape=shape, dtype=dtype, mode=mode)
+    return sharded(drawn, out_sharding, "gumbel")
 
 
-@compiled
+@independent_draws
 def _laplace(key: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     u = _from(key, just_above_minus_one(dtype), shape, dtype)
     return sign(u) * log1p(-abs(u))
@@ -291,7 +305,7 @@ def laplace(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
     )
 
 
-@compiled
+@independent_draws
 def _logistic(key: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     u = _from(key, dtypes.finfo(dtype).tiny, shape, dtype)
     return log(u) - log1p(-u)
@@ -323,7 +337,7 @@ def logistic(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any 
     )
 
 
-@compiled
+@independent_draws
 def _cauchy(key: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     u = _from(key, dtypes.finfo(dtype).eps, shape, dtype)
     return tan(dtype.type(math.pi) * (u - dtype.type(0.5)))
@@ -358,7 +372,7 @@ def cauchy(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = 
 # -- Bounded, and whole
 
 
-@compiled
+@independent_draws
 def _triangular(key: Any, left: Any, mode: Any, right: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     u = random_floats(key, shape, dtype)
     left, mode, right = (broadcast(x, shape) for x in (left, mode, right))
@@ -397,7 +411,7 @@ def triangular(
     return sharded(_triangular(key, left, mode, right, shape=shape, dtype=dtype), out_sharding, "triangular")
 
 
-@compiled
+@independent_draws
 def _geometric(key: Any, p: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     unit = aval_of(p).dtype
     u = random_floats(key, shape, unit)

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.control.compiled import compiled
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import Shape, aval_of
 from xpr.numpy.where_select import where
@@ -20,6 +19,7 @@ from xpr.primitives.random_keys import children, random_floats, random_normals
 from xpr.primitives.shapes import shape_of
 from xpr.primitives.sharding_constraint import sharded
 from xpr.primitives.special import erf, erf_inv
+from xpr.random.independent_draws import independent_draws
 from xpr.random.keys import one_key
 from xpr.random.parameters import broadcast, float_dtype, float_or_complex_dtype, parameter, shape_for
 from xpr.random.uniforms import signs
@@ -27,7 +27,7 @@ from xpr.random.uniforms import signs
 __all__ = ["double_sided_maxwell", "lognormal", "maxwell", "normal", "truncated_normal", "wald"]
 
 
-@compiled
+@independent_draws
 def _normal(key: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     return normals(key, shape, dtype)
 
@@ -66,7 +66,7 @@ def normal(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = 
     )
 
 
-@compiled
+@independent_draws
 def _truncated_normal(key: Any, lower: Any, upper: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     """sqrt(2) erf_inv(u), for u uniform between the values of erf at the bounds over sqrt(2)."""
     root = dtype.type(math.sqrt(2))
@@ -107,7 +107,7 @@ def truncated_normal(
     return sharded(_truncated_normal(key, lower, upper, shape=shape, dtype=dtype), out_sharding, "truncated_normal")
 
 
-@compiled
+@independent_draws
 def _lognormal(key: Any, sigma: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     return exp(random_normals(key, shape, dtype) * broadcast(sigma, shape))
 
@@ -141,7 +141,7 @@ def lognormal(key: Any, sigma: Any = 1.0, shape: Any = None, dtype: Any = None, 
     )
 
 
-@compiled
+@independent_draws
 def _maxwell(key: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     return _lengths(key, shape, dtype)
 
@@ -184,7 +184,7 @@ def maxwell(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any =
     )
 
 
-@compiled
+@independent_draws
 def _double_sided_maxwell(key: Any, loc: Any, scale: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     for_sizes, for_signs = children(key, 2)
     sizes = _lengths(for_sizes, shape, dtype)
@@ -217,7 +217,7 @@ def double_sided_maxwell(key: Any, loc: Any, scale: Any, shape: Any = (), dtype:
     return _double_sided_maxwell(key, loc, scale, shape=(shape_of(shape) or broadcast) + broadcast, dtype=dtype)
 
 
-@compiled
+@independent_draws
 def _wald(key: Any, mean: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     """Wald numbers: of the roots x and mean^2 / x of a quadratic in a squared normal number, the first with probability
     mean / (mean + x). Source: Michael, Schucany and Haas, "Generating random variates using transformations with

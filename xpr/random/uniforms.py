@@ -17,13 +17,14 @@ from xpr.primitives.random_bits import scaled
 from xpr.primitives.random_keys import children, random_bits, random_floats
 from xpr.primitives.shapes import shape_of
 from xpr.primitives.sharding_constraint import sharded
+from xpr.random.independent_draws import independent_draws
 from xpr.random.keys import one_key
 from xpr.random.parameters import broadcast, float_dtype, integer_dtype, parameter, shape_for
 
 __all__ = ["bernoulli", "bits", "rademacher", "randint", "uniform"]
 
 
-@compiled
+@independent_draws
 def _bits(key: Any, *, shape: Shape, bit_width: int) -> Any:
     return random_bits(key, bit_width, shape)
 
@@ -55,12 +56,12 @@ def bits(key: Any, shape: Any = (), dtype: Any = None, *, out_sharding: Any = No
     return sharded(_bits(key, shape=shape_of(shape), bit_width=8 * dtype.itemsize), out_sharding, "bits")
 
 
-@compiled
+@independent_draws
 def _unit(key: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     return random_floats(key, shape, dtype)
 
 
-@compiled
+@independent_draws
 def _uniform(key: Any, minval: Any, maxval: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     unit = random_floats(key, shape, dtype)
     return scaled(unit, broadcast(minval, shape), broadcast(maxval, shape))
@@ -107,7 +108,7 @@ def uniform(
 # -- Integers
 
 
-@compiled
+@independent_draws
 def _randint(key: Any, minval: Any, maxval: Any, *beyond: Any, shape: Shape, dtype: np.dtype) -> Any:
     """Two draws make a number of twice the bits, so that its remainder by the span is very nearly uniform.
 
@@ -189,15 +190,21 @@ def _bound(x: Any, dtype: np.dtype, least: int, greatest: int) -> list[Any]:
 # -- Coins
 
 
+@independent_draws
+def _bernoulli(key: Any, p: Any, *, shape: Shape) -> Any:
+    return random_floats(key, shape, aval_of(p).dtype) < broadcast(p, shape)
+
+
 @compiled
-def _bernoulli(key: Any, p: Any, *, shape: Shape, mode: str) -> Any:
-    """Whether u < p. In the mode "high" a second number gives u more digits than a float between 1/2 and 1 has."""
+def _finer_bernoulli(key: Any, p: Any, *, shape: Shape) -> Any:
+    """Whether u < p, where a second number gives u more digits than a float between 1/2 and 1 has."""
     dtype = aval_of(p).dtype
-    if mode == "low":
-        return random_floats(key, shape, dtype) < broadcast(p, shape)
     pair = random_floats(key, (2, *shape), dtype)
     coarse, fine = pair[0], pair[1]
     return fine * dtypes.finfo(dtype).eps < broadcast(p, shape) - coarse
+
+
+_finer_bernoulli.name = "bernoulli"
 
 
 def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low", *, out_sharding: Any = None) -> Any:
@@ -228,7 +235,8 @@ def bernoulli(key: Any, p: Any = 0.5, shape: Any = None, mode: str = "low", *, o
     if p_dtype not in dtypes.FLOATS:
         raise TypeError(f"random.bernoulli: p must be of a float dtype, and is {dtypes.short_name(p_dtype)}.")
     p = parameter(p, dtypes.canonical(p_dtype))
-    return sharded(_bernoulli(key, p, shape=shape_for("bernoulli", shape, p=p), mode=mode), out_sharding, "bernoulli")
+    draw = _bernoulli if mode == "low" else _finer_bernoulli
+    return sharded(draw(key, p, shape=shape_for("bernoulli", shape, p=p)), out_sharding, "bernoulli")
 
 
 GUMBEL_MODES = "low", "high", "highest"
@@ -239,7 +247,7 @@ def _check_mode(name: str, mode: str, modes: tuple[str, ...] = ("low", "high")) 
         raise ValueError(f"random.{name}: the mode is one of {', '.join(modes)}, and {mode!r} was given.")
 
 
-@compiled
+@independent_draws
 def _rademacher(key: Any, *, shape: Shape, dtype: np.dtype) -> Any:
     return signs(key, shape, dtype)
 
