@@ -211,6 +211,9 @@ def test_tables_have_the_rules_of_the_library():
 
 def test_tangents():
     zero = ad.Zero.from_primal_value(1.0)
+    rows = xpr.vmap(lambda x: [x, zero, ad.Zero.from_primal_value(1)], out_axes=[0, None, 0])(jnp.ones(3))
+    assert [type(x) for x in rows] == [xpr.Array, ad.Zero, ad.Zero]
+    assert [x.aval.str_short() for x in rows] == ["f32[3]", "f32[]", "float0[3]"]
     assert ad.add_tangents(zero, 3.0) == 3 and ad.add_tangents(3.0, zero) == 3
     close(ad.add_tangents(jnp.ones(2), jnp.ones(2)), [2, 2])
     close(ad.instantiate_zeros(zero), 0)

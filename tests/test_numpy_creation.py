@@ -410,6 +410,13 @@ def test_dtypes_of_few_bits_are_not_converted_implicitly() -> None:
         jnp.promote_types("float8_e5m2", "float32")
 
 
+def test_arrays_of_libraries_have_the_dtype_that_they_say() -> None:
+    class Named:
+        shape, dtype = (2,), np.dtype("float16")
+
+    assert jnp.result_type(Named(), 1.0) == jnp.result_type(jnp.int8(1), Named()) == np.float16
+
+
 def test_the_type_that_values_promote_to() -> None:
     result_type = xpr.dtypes.result_type
     assert result_type(None) == result_type(1.0, jnp.int8(2)) == result_type("float32", np.float16) == np.float32

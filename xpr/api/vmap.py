@@ -12,7 +12,7 @@ from xpr import tree
 from xpr.api.vmappable import handlers, is_vmappable, vmap_with_handlers
 from xpr.control.activity import affected_outputs
 from xpr.control.refs import RefRows, check_aliases
-from xpr.core.avals import aval_of
+from xpr.core.avals import Zero, aval_of
 from xpr.core.explicit import ExplicitSharding
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import constvars_to_invars, effects
@@ -293,6 +293,11 @@ def _move_mapped_axes(
                 f"vmap: out_axes={target} is out of range for a result of {describe_function(fun)} with {ndim} axes, "
                 "the mapped one included."
             )
+        if isinstance(x, Zero):  # a tangent, where a library maps a rule
+            rows_of_zeros = list(x.shape)
+            rows_of_zeros.insert(target % ndim, size)
+            moved.append(Zero(x.aval.update(shape=tuple(rows_of_zeros))))
+            continue
         x = as_array(x if dim == target else mapped_to(x, dim, size, target % ndim))
         moved.append(x if dim is not None or rows is None else with_rows_along(x, rows, target % ndim))
     return moved

@@ -118,6 +118,8 @@ def _typed(x: Any) -> tuple[np.dtype, bool]:
     """The dtype of a dtype, its name, a Python type, an array or a number; and whether it is weak."""
     if x is None or isinstance(x, (str, type, np.dtype, dtypes.KeyType)):
         return dtypes.type_of(x)
+    if hasattr(x, "dtype") and not (hasattr(x, "aval") or isinstance(x, (np.ndarray, np.generic))):
+        return dtypes.type_of(x.dtype)  # an array of a library, whose axes have names or such
     aval = aval_of(x)
     return aval.dtype, aval.weak_type
 
