@@ -273,3 +273,11 @@ def test_the_result_of_softmax_is_its_only_residual():
     check_grads_in_numpy(
         lambda x: nn.softmax(x, where=np.array([True, True, False, True])), (jnp.arange(4.0),), order=2
     )
+
+
+@pytest.mark.optimized
+def test_exponentials_that_nearly_overflow_have_no_part_where_their_factor_is_zero():
+    large = jnp.linspace(86, 90, 4001)
+    terms, factors = jnp.stack([large, jnp.zeros(4001)]), jnp.array([[0.0], [1.0]])
+    for logsumexp in (nn.logsumexp, xpr.jit(nn.logsumexp, static_argnames="axis")):
+        np.testing.assert_array_equal(logsumexp(terms, axis=0, b=factors), np.zeros(4001))
