@@ -269,7 +269,7 @@ def compiled_by(f, monkeypatch):
 def test_one_program_draws_arrays_of_many_shapes(call, monkeypatch):
     draw = eval("lambda key, shape: " + call, {"random": random})
     key = random.key(7)
-    drawn = {shape: draw(key, shape) for shape in [(40,)]}
+    drawn = {shape: draw(key, shape) for shape in [(40,), (9,)]}
     for shape in [(), (1,), (2, 3), (3, 2), (64,), (4, 0)]:
         drawn[shape], programs = compiled_by(lambda shape=shape: draw(key, shape), monkeypatch)
         assert programs == (shape == (4, 0))  # of which there is nothing to begin with
@@ -289,6 +289,9 @@ def test_draws_that_need_a_program_for_their_shape(monkeypatch):
     np.testing.assert_allclose(whole, random.rayleigh(key, 1.0, (2, 3)) * scales, rtol=1e-6)
     many = random.bits(key, (70_000,))
     np.testing.assert_array_equal(many[:5], random.bits(key, (5,)))
+    by_rows, programs = compiled_by(lambda: random.bits(key, (700, 100)), monkeypatch)
+    np.testing.assert_array_equal(by_rows.ravel(), many)
+    assert programs == 0
     rbg = random.key(0, impl="rbg")
     np.testing.assert_array_equal(random.bits(rbg, (3,)), xpr.jit(lambda key: random.bits(key, (3,)))(rbg))
     for mode in ("high", "low"):

@@ -13,50 +13,69 @@ from typing import Any
 
 from xpr.backend import buffers
 from xpr.backend.array import Array
-from xpr.backend.devices import default_backend
+from xpr.backend.devices import default_device
+from xpr.compile.evaluate import EvalTrace
 from xpr.config import settings
 from xpr.control.compiled import CompiledFunction
-from xpr.core.avals import Shape, aval_of
+from xpr.core.avals import Shape
 from xpr.core.interpreter import context
-from xpr.numpy.creation import is_eager
+from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.key_types import KeyType
 from xpr.primitives.generators import THREEFRY
-from xpr.primitives.random_keys import impl_of
 
-SIZES = [4**i for i in range(3, 9)]  # of the programs; they are run in a millisecond at most
+# How many numbers the programs draw. To draw so many takes less than a millisecond.
+SIZES = [4**i for i in range(2, 7)] + [8192 * i for i in range(1, 9)]
 
 
 class IndependentDraws(CompiledFunction):
-    """A function of a key and parameters, with a static argument `shape`, whose results are drawn number by number."""
+    """A function of a key and parameters, with a static argument `shape`, whose results are drawn number by number.
 
-    __slots__ = ()
+    `longer` has, by static arguments, those of the program and how many of its numbers are taken; None where it is one
+    for the shape. `avals` has the types of results, by what the program draws and the shape.
+    """
+
+    __slots__ = ("avals", "longer")
+
+    def __init__(self, fun: Callable[..., Any]):
+        super().__init__(fun)
+        self.longer: dict[tuple[Any, ...], tuple[dict[str, Any], int] | None] = {}
+        self.avals: dict[tuple[Any, Shape], Any] = {}
 
     def call(self, operands: tuple[Any, ...], static: dict[str, Any]) -> Any:
-        shape = static["shape"]
-        longer = _size_of_program(operands, shape)
-        if longer is None:
+        try:
+            longer = self.longer[(*static.values(),)]
+        except KeyError:
+            longer = self.longer[(*static.values(),)] = _of_longer_shape(static)
+        if longer is None or not _bits_are_those_of_any_shape(operands):
             return super().call(operands, static)
-        drawn = self(*operands, **static | {"shape": (longer,)})
-        numbers = buffers.get(drawn.buffer, drawn.aval)[: math.prod(shape)]
-        return Array(drawn.aval.update(shape=shape), numbers.reshape(shape))
+        drawn = self(*operands, **longer[0])
+        key = drawn.aval, static["shape"]
+        aval = self.avals.get(key)
+        if aval is None:
+            aval = self.avals[key] = drawn.aval.update(shape=static["shape"])
+        return Array(aval, buffers.get(drawn.buffer, drawn.aval)[: longer[1]].reshape(static["shape"]))
 
 
-def _size_of_program(operands: tuple[Any, ...], shape: Shape) -> int | None:
-    """How many numbers the program draws that serves a call; None where it is one for the shape.
-
-    That is where the call is traced, or not for the CPU, where the bits depend on the shape, where a parameter is no
-    scalar, and where so many numbers are drawn that more would take time and memory.
-    """
-    key = operands[0]
-    if not is_eager() or context.axes or default_backend() != "cpu" or not settings.threefry_partitionable:
-        return None
-    if impl_of(key.aval) is not THREEFRY or any(aval_of(x).ndim for x in operands):
-        return None
-    if any(type(x) is Array and x._device is not None for x in operands):
-        return None
+def _of_longer_shape(static: dict[str, Any]) -> tuple[dict[str, Any], int] | None:
+    shape = static["shape"]
     size = math.prod(shape)
-    if not 0 < size <= SIZES[-1] or (len(shape) == 1 and size in SIZES):
+    if is_symbolic_dim(size) or size == 0:
         return None
-    return next(each for each in SIZES if each >= size)
+    longer = (next((each for each in SIZES if each >= size), size),)
+    return None if longer == shape else (static | {"shape": longer}, size)
+
+
+def _bits_are_those_of_any_shape(operands: tuple[Any, ...]) -> bool:
+    """Whether a call is evaluated on the default device, a CPU, with a Threefry key and parameters that are scalars."""
+    if type(context.trace) is not EvalTrace or context.axes or not settings.threefry_partitionable:
+        return False
+    for x in operands:
+        if type(x) is not Array or x._device is not None or x.aval.shape != ():
+            return False
+    return operands[0].aval.dtype is THREEFRY_KEY and default_device().platform == "cpu"
+
+
+THREEFRY_KEY = KeyType(THREEFRY)
 
 
 def independent_draws(fun: Callable[..., Any]) -> IndependentDraws:
