@@ -16,7 +16,7 @@ from xpr.primitives.complex_functions import real_or_complex
 from xpr.primitives.elementwise_rules import elementwise, function_of, mul, repeated, scalar, unary
 from xpr.primitives.powers import rsqrt
 from xpr.primitives.vectorized import circular, exponentials, inverse_circular, long_exponentials
-from xpr.primitives.vectorized.rule import on_cpu
+from xpr.primitives.vectorized.rule import SOME, on_cpu
 
 __all__ = [
     "acos", "acos_p", "acosh", "acosh_p", "asin", "asin_p", "asinh", "asinh_p", "atan", "atan2", "atan2_p", "atan_p",
@@ -141,7 +141,8 @@ asin_p = unary(
     "asin",
     fusion="expensive",
     lowers_to=real_or_complex(
-        on_cpu("asin", "chlo.asin", inverse_circular.arcsine, inverse_circular.long_arcsine), complex_functions.arcsine
+        on_cpu("asin", "chlo.asin", inverse_circular.arcsine, inverse_circular.long_arcsine, single_from=SOME),
+        complex_functions.arcsine,
     ),
     reference=np.arcsin,
     derivative=lambda x, y: rsqrt(_one_minus_square(x)),
@@ -159,7 +160,7 @@ acos_p = unary(
     "acos",
     fusion="expensive",
     lowers_to=real_or_complex(
-        on_cpu("acos", "chlo.acos", inverse_circular.arccosine, inverse_circular.long_arccosine),
+        on_cpu("acos", "chlo.acos", inverse_circular.arccosine, inverse_circular.long_arccosine, single_from=SOME),
         complex_functions.arccosine,
     ),
     reference=np.arccos,
@@ -277,7 +278,7 @@ def _atan2_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) ->
 
 atan2_p = elementwise(
     "atan2", fusion="expensive", over=INEXACT, reference=_atan2_reference,
-    lowers_to=on_cpu("atan2", _atan2_lower, inverse_circular.angle, inverse_circular.long_angle),
+    lowers_to=on_cpu("atan2", _atan2_lower, inverse_circular.angle, inverse_circular.long_angle, single_from=SOME),
     partials=[
         lambda t, x, y, out: mul(t, div(y, add(mul(x, x), mul(y, y)))),
         lambda t, x, y, out: mul(t, div(neg(x), add(mul(x, x), mul(y, y)))),
