@@ -29,12 +29,6 @@ from xpr.core.source import here, operation_of, summarize, text_of
 from xpr.passes.physical import physical
 from xpr.text.printer import format_eqn, letters
 
-_MOVES_ELEMENTS = frozenset({
-    "broadcast_in_dim", "concatenate", "convert_element_type", "copy", "device_put", "dynamic_slice",
-    "dynamic_update_slice", "expand_dims", "gather", "pad", "reshape", "rev", "scatter", "select_n", "slice", "squeeze",
-    "stop_gradient", "tile", "transpose",
-})  # fmt: skip
-
 
 class CheckingTrace(EvalTrace):
     """Runs operations by another interpreter, and raises FloatingPointError where a result is nan (or infinite)."""
@@ -49,15 +43,16 @@ class CheckingTrace(EvalTrace):
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         outs = self.inner.process(primitive, args, params)
-        if self.is_origin(primitive, args, outs):
+        if self.is_origin(primitive, args, params, outs):
             _Search(self, ()).operation(primitive, args, params, outs, context.source or here(2))
         return outs
 
-    def is_origin(self, primitive: Primitive, args: Sequence[Any], outs: Sequence[Any]) -> bool:
+    def is_origin(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any], outs: Sequence[Any]) -> bool:
         """Whether a bad value comes from the operation: a result holds one, which is not just moved there."""
         if not any(map(self.bad_value, outs)):
             return False
-        return primitive.name not in _MOVES_ELEMENTS or not any(map(self.bad_value, args))
+        computes = primitive.flops is not None or _holds_jaxprs(primitive, params)
+        return computes or not any(map(self.bad_value, args))
 
     def bad_value(self, x: Any) -> str | None:
         """The bad value that an array holds, "nan" or "inf"; None if it holds none."""
@@ -112,7 +107,7 @@ class _Search:
             values = [read(v) for v in eqn.invars]
             with jaxprs_run_by(None):
                 outs = self.trace.inner.process(eqn.primitive, values, eqn.params)
-            if self.trace.is_origin(eqn.primitive, values, outs):
+            if self.trace.is_origin(eqn.primitive, values, eqn.params, outs):
                 self.operation(eqn.primitive, values, eqn.params, outs, eqn.source)
             moves.update(dict.fromkeys(eqn.outvars, (eqn.primitive, values, eqn.params, outs, eqn.source)))
             env.update(zip(eqn.outvars, outs))
