@@ -25,7 +25,7 @@ def lpmn(m: int, n: int, z: Any) -> tuple[Any, Any]:
 
     Args:
       m: the greatest order.
-      n: the greatest degree, the same number.
+      n: the greatest degree.
       z: points from -1 to 1, float32 or float64 [points].
 
     Returns:
@@ -33,8 +33,7 @@ def lpmn(m: int, n: int, z: Any) -> tuple[Any, Any]:
 
     Raises:
       TypeError: `z` is not float32 or float64.
-      ValueError: `z` is not a vector, or the degree is negative.
-      NotImplementedError: `m` and `n` differ.
+      ValueError: `z` is not a vector, or `m` or `n` is negative.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.scipy import special
@@ -42,16 +41,17 @@ def lpmn(m: int, n: int, z: Any) -> tuple[Any, Any]:
     >>> values[0, :, 0], derivatives[0, :, 0]
     (Array([ 1.   ,  0.5  , -0.125], dtype=float32), Array([0. , 1. , 1.5], dtype=float32))
     """
-    degree, z = _arguments("lpmn", m, n, z)
-    (polynomials,), (slopes,) = push_forward(lambda z: [_polynomials(degree, z, False)], [z], [jnp.ones_like(z)])
-    powers = _powers_of_sine(degree, z)
+    order, degree, z = _arguments("lpmn", m, n, z)
+    greatest = max(order, degree)
+    (polynomials,), (slopes,) = push_forward(lambda z: [_polynomials(greatest, z, False)], [z], [jnp.ones_like(z)])
+    powers = _powers_of_sine(greatest, z)
     # Those of the orders less 2, of which that of order 1 alone is infinite at the ends.
-    lower = [jnp.zeros_like(z), 1 / jnp.sqrt((1 - z) * (1 + z)), *powers][: degree + 1]
-    order = np.arange(degree + 1, dtype=z.aval.dtype)[:, None]
-    of_powers = (-order * z * jnp.stack(lower))[:, None]
+    lower = [jnp.zeros_like(z), 1 / jnp.sqrt((1 - z) * (1 + z)), *powers][: greatest + 1]
+    orders = np.arange(greatest + 1, dtype=z.aval.dtype)[:, None]
+    of_powers = (-orders * z * jnp.stack(lower))[:, None]
     powers = jnp.stack(powers)[:, None]
     derivatives = powers * instantiate(slopes) + jnp.where(polynomials == 0, 0, of_powers * polynomials)
-    return powers * polynomials, derivatives
+    return (powers * polynomials)[: order + 1, : degree + 1], derivatives[: order + 1, : degree + 1]
 
 
 def lpmn_values(m: int, n: int, z: Any, is_normalized: bool) -> Any:
@@ -61,7 +61,7 @@ def lpmn_values(m: int, n: int, z: Any, is_normalized: bool) -> Any:
 
     Args:
       m: the greatest order.
-      n: the greatest degree, the same number.
+      n: the greatest degree.
       z: points from -1 to 1, float32 or float64 [points].
       is_normalized: whether they are multiplied by sqrt((2 l + 1) (l - m)! / (4 pi (l + m)!)), as in spherical
         harmonics.
@@ -71,8 +71,7 @@ def lpmn_values(m: int, n: int, z: Any, is_normalized: bool) -> Any:
 
     Raises:
       TypeError: `z` is not float32 or float64.
-      ValueError: `z` is not a vector, or the degree is negative.
-      NotImplementedError: `m` and `n` differ.
+      ValueError: `z` is not a vector, or `m` or `n` is negative.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.scipy import special
@@ -80,25 +79,22 @@ def lpmn_values(m: int, n: int, z: Any, is_normalized: bool) -> Any:
     Array([[ 1. ,  0.6],
            [ 0. , -0.8]], dtype=float32)
     """
-    degree, z = _arguments("lpmn_values", m, n, z)
-    return jnp.stack(_powers_of_sine(degree, z))[:, None] * _polynomials(degree, z, is_normalized)
+    order, degree, z = _arguments("lpmn_values", m, n, z)
+    greatest = max(order, degree)
+    values = jnp.stack(_powers_of_sine(greatest, z))[:, None] * _polynomials(greatest, z, is_normalized)
+    return values[: order + 1, : degree + 1]
 
 
-def _arguments(name: str, m: Any, n: Any, z: Any) -> tuple[int, Any]:
+def _arguments(name: str, m: Any, n: Any, z: Any) -> tuple[int, int, Any]:
     order, degree = operator.index(m), operator.index(n)
     aval = aval_of(z)
     if aval.dtype not in (float32, float64):
         raise TypeError(f"{name}: z is float32 or float64, and {aval.str_short()} was given.")
     if aval.ndim != 1:
         raise ValueError(f"{name}: z is a vector of points, and {aval.str_short()} was given.")
-    if order != degree:
-        raise NotImplementedError(
-            f"{name}: the greatest order and degree are the same, and are {order} and {degree}. Ask for the greater of "
-            "both, and take a part of the result."
-        )
-    if degree < 0:
-        raise ValueError(f"{name}: the greatest degree is at least 0, and is {degree}.")
-    return degree, jnp.asarray(z)
+    if order < 0 or degree < 0:
+        raise ValueError(f"{name}: the greatest order and degree are at least 0, and are {order} and {degree}.")
+    return order, degree, jnp.asarray(z)
 
 
 def _powers_of_sine(degree: int, z: Any) -> list[Any]:
