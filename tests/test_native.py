@@ -61,8 +61,8 @@ for dtype in ("int32", "int64"):
 
 
 @BUILT
-@pytest.mark.parametrize("without", ["AVX2", "X86_V3"])
-def test_sorts_where_those_of_numpy_are_slow(without):
+@pytest.mark.parametrize("without", ["AVX2", "X86_V3", "AVX512_ICL X86_V4"])
+def test_sorts_where_those_of_numpy_are_slow_or_fast(without):
     """NumPy warns where it has no such features to disable."""
     run_python("import warnings; warnings.simplefilter('ignore')" + WITHOUT_AVX2, NPY_DISABLE_CPU_FEATURES=without)
 

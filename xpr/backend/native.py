@@ -20,7 +20,6 @@ import numpy as np
 
 from xpr.backend import runtime
 from xpr.backend.foreign import pycapsule
-from xpr.backend.processor import FEATURES
 from xpr.config import native_code_wanted
 
 LIBRARY = Path(__file__).parent / "c" / "native.so"  # compiled by hatch_build.py
@@ -100,8 +99,7 @@ def give_buffers_of(cls: type) -> None:
 @cache
 def _register() -> None:
     library = load()
-    of_numpy = (_function_of_numpy(dtype, _QUICKSORT) for dtype in (np.int32, np.int64))
-    library.xpr_set_sorts(*of_numpy, _sorts_by_vectors())
+    library.xpr_set_sorts(*(_function_of_numpy(dtype, _QUICKSORT) for dtype in (np.int32, np.int64)))
     for dtype in INDEXED:
         for name, position in _INDEX_FUNCTIONS.items():
             library.xpr_set_index_function(index_function(name, dtype), _function_of_numpy(dtype, position))
@@ -121,11 +119,6 @@ INDEXED = tuple(map(np.dtype, ("?", "i1", "u1", "i2", "u2", "i4", "u4", "i8", "u
 def index_function(name: str, dtype: np.dtype) -> int:
     """The number by which INDEX knows a function, "argmax" or "argmin", of a dtype."""
     return INDEXED.index(dtype) * len(_INDEX_FUNCTIONS) + list(_INDEX_FUNCTIONS).index(name)
-
-
-def _sorts_by_vectors() -> bool:
-    """Whether NumPy's sorts use AVX2 or more: half of the time of c/sort.c's buckets, without it four times as long."""
-    return FEATURES.get("X86_V3", FEATURES.get("AVX2", False))  # NumPy 2.4 asks for the whole level that has AVX2
 
 
 def _function_of_numpy(dtype: Any, position: int) -> ctypes.c_void_p:

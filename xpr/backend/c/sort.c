@@ -3,26 +3,22 @@
    XLA:CPU calls `f(result, operands, text, length, status)`; several results are an array of pointers. The text gives
    sizes. Memory to work in is a result, too: nothing here allocates memory or fails. */
 
+#include <limits.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 
 #include "text.h"
 
 typedef int (*sort_function)(void *start, intptr_t n, void *unused); /* as NumPy declares them */
 
 static sort_function sort_int32, sort_int64;
-static int sorts_many; /* whether they use vector instructions, and are faster than buckets for many numbers, too */
+static long long most_by_numpy; /* rows of up to so many numbers are left to NumPy's sorts */
 
-void xpr_set_sorts(void *of_int32, void *of_int64, int are_fast) {
-    sort_int32 = (sort_function)of_int32;
-    sort_int64 = (sort_function)of_int64;
-    sorts_many = are_fast;
-}
-
-enum { FEW = 4096, BITS = 11, BUCKETS = 1 << BITS }; /* NumPy sorts few numbers faster than buckets do */
+enum { FEW = 512, MANY = 4096, BITS = 8, BUCKETS = 1 << BITS };
 
 /* Radix sort: `name(from, to, n)` sorts n numbers, whose bits below FIRST it ignores, stably, as if they were signed. Each of
-   PASSES moves them between `from` and `to` by 11 bits, the lowest ones first, but where these bits are alike in all numbers.
+   PASSES moves them between `from` and `to` by a byte, the lowest first, but where it is alike in all numbers.
    Returns where the numbers are in the end. */
 #define DEFINE_SORT_BY_BUCKETS(name, TYPE, FIRST, PASSES)                                                               \
     static TYPE *name(TYPE *from, TYPE *to, long long n) {                                                              \
@@ -47,9 +43,40 @@ enum { FEW = 4096, BITS = 11, BUCKETS = 1 << BITS }; /* NumPy sorts few numbers 
         return from;                                                                                                    \
     }
 
-DEFINE_SORT_BY_BUCKETS(sort_32, uint32_t, 0, 3)
-DEFINE_SORT_BY_BUCKETS(sort_64, uint64_t, 0, 6)
-DEFINE_SORT_BY_BUCKETS(sort_high_halves, uint64_t, 32, 3)
+DEFINE_SORT_BY_BUCKETS(sort_32, uint32_t, 0, 4)
+DEFINE_SORT_BY_BUCKETS(sort_64, uint64_t, 0, 8)
+DEFINE_SORT_BY_BUCKETS(sort_high_halves, uint64_t, 32, 4)
+
+static double seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec + 1e-9 * now.tv_nsec;
+}
+
+/* Whether NumPy sorts 2,048 numbers faster than buckets do, which takes about 10 us. It does with vector instructions, and
+   then many numbers, too, but for those of AMD's Zen 4, on which storing selected elements of AVX-512's vectors is slow. */
+static int numpy_is_faster(void) {
+    enum { N = 2048, TIMES = 5 };
+    uint32_t numbers[N], work[N];
+    double of_numpy = 1, of_buckets = 1;
+    for (int time = 0; time < 2 * TIMES; time++) {
+        for (uint32_t i = 0; i < N; i++) numbers[i] = i * 2654435769u;
+        double start = seconds();
+        if (time % 2)
+            sort_int32(numbers, N, NULL);
+        else
+            sort_32(numbers, work, N);
+        double passed = seconds() - start, *shortest = time % 2 ? &of_numpy : &of_buckets;
+        if (passed < *shortest) *shortest = passed;
+    }
+    return of_numpy < of_buckets;
+}
+
+void xpr_set_sorts(void *of_int32, void *of_int64) {
+    sort_int32 = (sort_function)of_int32;
+    sort_int64 = (sort_function)of_int64;
+    most_by_numpy = numpy_is_faster() ? LLONG_MAX : FEW;
+}
 
 /* "rows n bytes": rows of n signed integers of so many bytes, each sorted in place. The second result is memory for a row. */
 void xpr_sort(void **results, const void **operands, const char *text, size_t length, void *status) {
@@ -60,7 +87,7 @@ void xpr_sort(void **results, const void **operands, const char *text, size_t le
     long long rows = numbers[0], n = numbers[1], bytes = numbers[2];
     for (long long i = 0; i < rows; i++) {
         void *row = (char *)results[0] + i * n * bytes, *sorted = row;
-        if (n <= FEW || sorts_many)
+        if (n <= most_by_numpy)
             (bytes == 8 ? sort_int64 : sort_int32)(row, n, NULL);
         else if (bytes == 8)
             sorted = sort_64(row, results[1], n);
@@ -85,7 +112,7 @@ void xpr_order(void **results, const void **operands, const char *text, size_t l
             const uint32_t *digits = (const uint32_t *)operands[key] + row * n;
             uint64_t *sorted = work;
             for (long long i = 0; i < n; i++) work[i] = (uint64_t)digits[order[i]] << 32 | i;
-            if (n <= FEW)
+            if (n <= most_by_numpy && n <= MANY)
                 sort_int64(work, n, NULL);
             else
                 sorted = sort_high_halves(work, work + n, n);
