@@ -17,6 +17,7 @@ from xpr.compile.lower import lower_jaxpr
 from xpr.core.avals import aval_of
 from xpr.core.primitive import registered
 from xpr.primitives import argminmax, cumulative, recurrences, reductions, sorting
+from xpr.primitives.sorting import order_statistics
 
 REAL = ("float32", "float16", ml_dtypes.bfloat16, "int32", "uint8", "int16", "uint32", "bool")
 SHAPES = [((7,), 0), ((3, 50), 1), ((5, 3, 4), 1)]
@@ -144,6 +145,32 @@ def test_top_k_of_wide_numbers(dtype):
         expected = sorting.top_k_p.reference([x], **params)
         for got, wanted in zip(run_lowered(sorting.top_k_p, x, **params), expected, strict=True):
             same(got, wanted)
+
+
+@pytest.mark.parametrize("dtype", [*REAL, "int64", "uint64", "float64"], ids=str)
+@pytest.mark.parametrize("n", [30, 3000])
+def test_every_lowering_of_order_statistics(dtype, n):
+    """Short rows are sorted and long ones are not, on CPU with functions in C; all give what NumPy gives."""
+    with xpr.enable_x64():
+        for x in (few_values((2, n), dtype, special=True), floats(2, n).astype(dtype), np.zeros((2, n), dtype)):
+            for ranks in ((0,), (n - 1,), (3, n // 2, n // 2 + 1, n - 1), tuple(range(n))):
+                wanted = sorting.sort_p.reference([x], dimension=1, is_stable=True, num_keys=1)[0][:, ranks]
+                for platform in ("cpu", "cuda"):
+                    (got,) = run_lowered(sorting.order_statistics_p, x, platform=platform, ranks=ranks, axis=1)
+                    same(got, wanted)
+                same(order_statistics(jnp.asarray(x), ranks), wanted)
+                same(xpr.jit(lambda x, ranks=ranks: order_statistics(x, ranks, 0))(x.T), wanted.T)
+
+
+@pytest.mark.parametrize("method", ["linear", "higher", "midpoint", "lower"])
+def test_quantiles_of_many_numbers(method):
+    x = np.random.default_rng(0).normal(size=(3, 5000)).astype(np.float32)
+    q = [0.9, 0.1, 0.5, 1.0]
+    quantile = xpr.jit(lambda x: jnp.quantile(x, np.array(q), 1, method=method))
+    np.testing.assert_allclose(quantile(x), np.quantile(x, q, 1, method=method), 1e-5)
+    assert np.isnan(quantile(np.where(x == x[1].max(), np.nan, x))).sum() == len(q)
+    slopes = xpr.grad(lambda x: xpr.jit(jnp.median)(x).sum())(x)
+    assert np.sort(np.asarray(slopes).ravel())[-2:].tolist() == [0.5, 0.5] and np.sum(slopes) == 1
 
 
 def test_nan_is_the_greatest_whatever_its_sign():
@@ -401,6 +428,10 @@ def test_reduce_checks_its_arguments():
         (ValueError, "num_keys must be from 1", lambda: lax.sort(floats(3), num_keys=2)),
         (TypeError, "at least one", lambda: lax.sort(())),
         (ValueError, r"k must be from 0 to the size of axis 0 of f32\[3\], and is 4", lambda: lax.top_k(floats(3), 4)),
+        (TypeError, "order_statistics: takes real", lambda: order_statistics(floats(3) * np.complex64(1j), (1,))),
+        (ValueError, r"order_statistics: f32\[3\] has no axis 1", lambda: order_statistics(floats(3), (1,), 1)),
+        (ValueError, r"ranks must ascend, .* they are \(2, 1\)", lambda: order_statistics(floats(3), (2, 1))),
+        (ValueError, r"indices along axis 0 of f32\[3\]; they are \(3,\)", lambda: order_statistics(floats(3), (3,))),
         (TypeError, "top_k: takes real numbers", lambda: lax.top_k(floats(3) * np.complex64(1j), 1)),
     ],
 )  # fmt: skip

@@ -20,11 +20,11 @@ from xpr.core.jaxpr import Jaxpr, Literal
 
 # What moves or chooses values, and rounds none; and what holds jaxprs, whose equations are changed themselves.
 EXACT = frozenset(
-    """broadcast_in_dim reshape squeeze transpose rev select_n slice pad concatenate iota floor ceil round neg max min
-    clamp real imag conj complex sign abs bitcast_convert_type copy cummax cummin reduce_max reduce_max_of_numbers
-    reduce_min gather scatter scatter-min scatter-max dynamic_slice dynamic_update_slice sort top_k stop_gradient
-    xla_call cond scan while custom_jvp_call custom_vjp_call custom_lin checkpoint linear_call optimization_barrier
-    is_finite argmax argmin""".split()
+    """broadcast_in_dim reshape squeeze transpose rev select_n slice pad concatenate iota floor ceil round neg max
+    min clamp real imag conj complex sign abs bitcast_convert_type copy cummax cummin reduce_max
+    reduce_max_of_numbers reduce_min gather scatter scatter-min scatter-max dynamic_slice dynamic_update_slice
+    sort top_k order_statistics stop_gradient xla_call cond scan while custom_jvp_call custom_vjp_call custom_lin
+    checkpoint linear_call optimization_barrier is_finite argmax argmin""".split()
 )
 SUMS = frozenset(
     """reduce_sum cumsum dot_general conv_general_dilated scatter-add linear_recurrence cumlogsumexp reduce_window fft

@@ -3,7 +3,7 @@
 import numpy as np
 
 from tests.ops.table import ANY, BOOLS, FLOATS, INTEGERS, Row, Sample, complexes, distinct, floats, integers
-from xpr.primitives.sorting import sort_p, top_k_p
+from xpr.primitives.sorting import order_statistics_p, sort_p, top_k_p
 
 SPECIAL = np.array([[1, np.nan, 0, -0.0], [np.inf, -np.inf, -np.nan, 2]], np.float32)
 
@@ -24,6 +24,14 @@ ROWS = [
          sorting(floats(2, 1), floats(2, 1, salt=1), dimension=1),
          sorting(SPECIAL, dimension=1, edges=True),
          sorting(SPECIAL, integers(2, 4), dimension=1, edges=True)], dtypes=ANY, signed_zeros=False),
+    Row(order_statistics_p,
+        [Sample(distinct(5), ranks=(1, 4), axis=0),
+         Sample(distinct(3, 2), ranks=(0, 1), axis=0),
+         Sample(distinct(2, 3), ranks=(2,), axis=1),
+         Sample(floats(3), ranks=(), axis=0),
+         Sample(integers(8, below=3), ranks=(0, 3, 4), axis=0),
+         Sample(SPECIAL, ranks=(0, 2, 3), axis=1, edges=True)],
+        dtypes=BOOLS + INTEGERS + FLOATS, signed_zeros=False),
     Row(top_k_p,
         [Sample(distinct(5), k=2, axis=0),
          Sample(distinct(3, 2), k=2, axis=0),

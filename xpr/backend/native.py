@@ -1,7 +1,7 @@
 """Functions in C that programs on CPU call, if a C compiler was there when the package was installed.
 
-They sort, find maxima, reduce and multiply small arrays, draw random bits, and call LAPACK with few threads. Without
-them, or with XPR_NATIVE=0 in the environment, programs do the same in operations of XLA.
+They sort, select, find maxima, reduce and multiply small arrays, draw random bits, and call LAPACK with few threads.
+Without them, or with XPR_NATIVE=0 in the environment, programs do the same in operations of XLA.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from xpr.backend.foreign import pycapsule
 from xpr.config import native_code_wanted
 
 LIBRARY = Path(__file__).parent / "c" / "native.so"  # compiled by hatch_build.py
-SORT, ORDER = "xpr_sort", "xpr_order"  # described in c/sort.c
+SORT, ORDER, SELECT = "xpr_sort", "xpr_order", "xpr_select"  # described in c/sort.c
 INDEX = "xpr_index"  # in c/argminmax.c
 THREEFRY = "xpr_threefry"  # in c/threefry.c
 MATVEC = "xpr_matvec"  # in c/matvec.c
 REDUCE = "xpr_reduce"  # in c/reduce.c
-_TARGETS = (SORT, ORDER, INDEX, THREEFRY, MATVEC, REDUCE)
+_TARGETS = (SORT, ORDER, SELECT, INDEX, THREEFRY, MATVEC, REDUCE)
 THREADED = "xpr_threaded_"  # names of routines that c/lapack.c calls begin so
 _lock = threading.Lock()
 

@@ -1,7 +1,7 @@
-"""Medians, quantiles and percentiles: sort, then interpolate between elements.
+"""Medians, quantiles and percentiles: select or sort elements, then interpolate between them.
 
-Where the values of `q` are known (they nearly always are), the indices are known too, and reading is slicing.
-Otherwise indices are computed, and elements gathered.
+Where the values of `q` are known (they nearly always are), so are the ranks of the elements, which are selected.
+Otherwise rows are sorted, indices are computed, and elements gathered.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from xpr.primitives.shapes import (
 )  # fmt: skip
 from xpr.primitives.sharding_constraint import decided
 from xpr.primitives.slicing import select, slice_in_dim
-from xpr.primitives.sorting import sort
+from xpr.primitives.sorting import order_statistics, sort
 
 __all__ = ["median", "nanmedian", "nanpercentile", "nanquantile", "percentile", "quantile"]
 
@@ -332,19 +332,21 @@ def _rows_last(x: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _known(rows: Any, *, q: Any, precision: np.dtype, method: str) -> Any:
-    """Quantiles for known `q`: elements of the sorted rows, or interpolations between two of them."""
+    """Quantiles for known `q`: elements of rows, selected by rank, or interpolations between two of them."""
     q = np.asarray(q, precision)
     *row_shape, n = aval_of(rows).shape
     dtype = aval_of(rows).dtype
     if n == 0:
         return creation.full((*q.shape, *row_shape), np.nan, dtype)
-    ordered = sort(rows)
     low, high, fraction = _numbers_between(q, n, method)
+    ranks = np.unique([*low.flat, *high.flat, n - 1])
+    elements = order_statistics(rows, ranks.tolist())
 
-    def at(positions: np.ndarray) -> Any:
-        if positions.ndim:
-            return read(ordered, positions, len(row_shape))
-        return reshape(slice_in_dim(ordered, int(positions), int(positions) + 1, axis=-1), row_shape)
+    def at(positions: Any) -> Any:
+        indices = np.searchsorted(ranks, positions)
+        if indices.ndim:
+            return read(elements, indices.astype(np.int32), len(row_shape))
+        return reshape(slice_in_dim(elements, int(indices), int(indices) + 1, axis=-1), row_shape)
 
     if np.all(low == high):
         result = at(low)
@@ -352,7 +354,7 @@ def _known(rows: Any, *, q: Any, precision: np.dtype, method: str) -> Any:
         result = e.mul(e.add(at(low), at(high)), dtype.type(0.5))
     else:
         result = _mixed(at(low), at(high), (1 - fraction).astype(dtype)[()], fraction.astype(dtype)[()])
-    greatest = reshape(slice_in_dim(ordered, n - 1, n, axis=-1), row_shape)  # nan, if any element is: nan sorts last
+    greatest = at(n - 1)  # nan, if any element is: nan sorts last
     return _nan_where(e.ne(greatest, greatest), _q_first(result) if q.ndim else result)
 
 

@@ -1,4 +1,4 @@
-"""Sorting along an axis, and top_k. The order is that of ordering.py.
+"""Sorting along an axis, selecting by rank, and top_k. The order is that of ordering.py.
 
 Sorting permutes elements, so tangents need only the permutation, which comes from sorting the indices with them.
 """
@@ -19,14 +19,14 @@ from xpr.dimensions.expressions import as_size, is_symbolic_dim, surely_at_least
 from xpr.dtypes import BOOL, COMPLEX, FLOATS, REAL, int32
 from xpr.primitives import ordering
 from xpr.primitives.elementwise_rules import NOT_LINEAR
-from xpr.primitives.flops import sorting
+from xpr.primitives.flops import per_operand, sorting
 from xpr.primitives.gather.gather_scatter import gather_p
 from xpr.primitives.gather.windows import PROMISE_IN_BOUNDS, GatherDimensionNumbers
-from xpr.primitives.shapes import expand_dims, full, mapped_to
+from xpr.primitives.shapes import broadcast_in_dim, expand_dims, full, mapped_to
 from xpr.primitives.sharding_rules import along_unsharded
 from xpr.primitives.slicing import broadcasted_iota
 
-__all__ = ["sort", "sort_key_val", "sort_p", "top_k", "top_k_p"]
+__all__ = ["order_statistics", "order_statistics_p", "sort", "sort_key_val", "sort_p", "top_k", "top_k_p"]
 
 
 def _read_rows(x: Any, indices: Any, axis: int) -> Any:
@@ -198,6 +198,99 @@ def sort_key_val(keys: Any, values: Any, dimension: int = -1, is_stable: bool = 
     """
     keys, values = sort((keys, values), dimension, is_stable, 1)
     return keys, values
+
+
+# -- order_statistics: the elements at known indices, which ascend, of the rows along an axis if they were sorted
+
+
+def _order_statistics_abstract(avals: Sequence[ShapedArray], *, ranks: tuple[int, ...], axis: int) -> list[ShapedArray]:
+    (aval,) = avals
+    if aval.dtype not in REAL | BOOL:
+        raise TypeError(f"order_statistics: takes real numbers, which have an order, and got {aval.str_short()}.")
+    if not 0 <= axis < aval.ndim:
+        raise ValueError(f"order_statistics: {aval.str_short()} has no axis {axis}.")
+    if list(ranks) != sorted(set(ranks)) or (ranks and not 0 <= ranks[0] <= ranks[-1] < aval.shape[axis]):
+        raise ValueError(
+            f"order_statistics: ranks must ascend, and be indices along axis {axis} of {aval.str_short()}; they are "
+            f"{ranks}."
+        )
+    return [aval.update(shape=(*aval.shape[:axis], len(ranks), *aval.shape[axis + 1 :]))]
+
+
+def _order_statistics_reference(values: Sequence[Any], *, ranks: tuple[int, ...], axis: int) -> list[Any]:
+    x = np.asarray(values[0])
+    if not ranks or x.dtype not in _SORTED_BY_NUMPY:
+        (x,) = _sort_reference([x], dimension=axis, is_stable=False, num_keys=1)
+    else:
+        x = np.partition(x, ranks, axis)
+    return [np.take(x, np.array(ranks, int), axis)]
+
+
+def _order_statistics_lower(
+    b: Builder, operands: list[Value], avals: list[ShapedArray], *, ranks: tuple[int, ...], axis: int
+) -> list[Value]:
+    if not avals[0].size:
+        return [b.constant(0, avals[0])]
+    integers = ordering.ordered(b, operands[0], merge_zeros=False)
+    return [ordering.restored(b, ordering.select_ordered(b, integers, ranks, axis), avals[0])]
+
+
+def _order_statistics_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, ranks: tuple[int, ...], axis: int) -> Any:
+    (x,), (t,) = primals, tangents
+    if type(t) is Zero:
+        out = order_statistics_p.bind(x, ranks=ranks, axis=axis)
+        return [out], [Zero.from_primal_value(out)]
+    shape = aval_of(x).shape
+    sorted_x, order = sort((x, broadcasted_iota(int32, shape, axis)), axis)
+    indices = broadcast_in_dim(np.array(ranks, int32), (*shape[:axis], len(ranks), *shape[axis + 1 :]), [axis])
+    return [_read_rows(sorted_x, indices, axis)], [_read_rows(t, _read_rows(order, indices, axis), axis)]
+
+
+def _order_statistics_batch(
+    size: int, values: Sequence[Any], dims: Sequence[int], *, ranks: tuple[int, ...], axis: int
+) -> Any:
+    (dim,) = dims
+    return [order_statistics_p.bind(*values, ranks=ranks, axis=axis + (axis >= dim))], [dim]
+
+
+order_statistics_p = register(
+    Primitive(
+        "order_statistics",
+        abstract=_order_statistics_abstract,
+        reference=_order_statistics_reference,
+        lower=_order_statistics_lower,
+        jvp=_order_statistics_jvp,
+        transpose=Unsupported(NOT_LINEAR),
+        batch=_order_statistics_batch,
+        exact=True,
+        faster_in_numpy=lambda avals, **params: avals[0].size < _MANY or not native.available(),
+        flops=per_operand,
+        sharding=lambda avals, outs, *, ranks, axis: along_unsharded(avals, outs, axis),
+    )
+)
+
+
+def order_statistics(operand: Any, ranks: Sequence[int], axis: int = -1) -> Any:
+    """The elements that would be at some indices along an axis if they were sorted, found without sorting on CPU.
+
+    Args:
+      operand: an array of real numbers or booleans.
+      ranks: the indices, which ascend.
+      axis: the axis.
+
+    Returns:
+      An array with the size `len(ranks)` along the axis.
+
+    Raises:
+      TypeError: the operand is complex.
+      ValueError: there is no such axis, or no such index along it, or indices don't ascend.
+
+    >>> from xpr import numpy as jnp
+    >>> order_statistics(jnp.array([3.0, 1.0, 2.0]), [0, 2])
+    Array([1., 3.], dtype=float32)
+    """
+    ndim = aval_of(operand).ndim
+    return order_statistics_p.bind(operand, ranks=tuple(ranks), axis=axis + ndim if -ndim <= axis < 0 else axis)
 
 
 # -- top_k: the k greatest elements along an axis, the greatest first, and their indices; of equal ones the first

@@ -29,7 +29,7 @@ from xpr.primitives.gather import gather_scatter, scatter
 from xpr.primitives.shapes import broadcast_to, expand_dims, mapped_to, squeeze
 from xpr.primitives.slicing import concatenate, slice_in_dim
 from xpr.primitives.smooth import bessel_i0_p, expm1_quotient_p, sine_quotient_p
-from xpr.primitives.sorting import sort_p
+from xpr.primitives.sorting import order_statistics_p, sort_p
 from xpr.primitives.special import erf_p, erfc_p
 from xpr.primitives.windows import window_reductions
 from xpr.primitives.windows.convolution import conv_general_dilated_p
@@ -355,8 +355,8 @@ RULES.update(
             e.clamp_p, cumulative.cummax_p, cumulative.cummin_p, reductions.reduce_max_p,
             reductions.reduce_max_of_numbers_p, reductions.reduce_min_p, gather_scatter.gather_p,
             gather_scatter.scatter_add_p, gather_scatter.scatter_sub_p, scatter.scatter_p, scatter.scatter_min_p,
-            scatter.scatter_max_p, dynamic_slices.dynamic_update_slice_p, sort_p, window_reductions.reduce_window_max_p,
-            window_reductions.reduce_window_min_p, optimization_barrier_p,
+            scatter.scatter_max_p, dynamic_slices.dynamic_update_slice_p, sort_p, order_statistics_p,
+            window_reductions.reduce_window_max_p, window_reductions.reduce_window_min_p, optimization_barrier_p,
         ],
         by_jvp,
     )

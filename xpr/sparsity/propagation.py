@@ -31,7 +31,7 @@ from xpr.primitives import cumulative, dynamic_slices, elementwise, reductions, 
 from xpr.primitives.dot import dot_general_p
 from xpr.primitives.gather import gather_scatter, scatter, windows
 from xpr.primitives.recurrences import linear_recurrence_p
-from xpr.primitives.sorting import sort_p
+from xpr.primitives.sorting import order_statistics_p, sort_p
 from xpr.primitives.windows.convolution import conv_general_dilated_p
 from xpr.sparsity.index_sets import (
     IndexSets,
@@ -241,9 +241,9 @@ def _along(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
     axis: int = eqn.params["dimension" if "dimension" in eqn.params else "axis"]
     if not aval.size:
         return [None] * len(eqn.outvars)
-    groups = _groups(aval, (axis,))
+    groups = _groups(eqn.invars[0].aval, (axis,))
     lines = grouped(union(_of(known)), groups, int(groups.max()) + 1)
-    return [gathered(lines, groups)] * len(eqn.outvars)
+    return [gathered(lines, _groups(aval, (axis,)))] * len(eqn.outvars)
 
 
 # -- Products
@@ -442,7 +442,7 @@ RULES.update(
     dict.fromkeys(
         [
             cumulative.cumsum_p, cumulative.cumprod_p, cumulative.cummax_p, cumulative.cummin_p,
-            cumulative.cumlogsumexp_p, linear_recurrence_p, sort_p,
+            cumulative.cumlogsumexp_p, linear_recurrence_p, sort_p, order_statistics_p,
         ],
         _along,
     )

@@ -1,4 +1,4 @@
-/* Sorting on CPU, called from compiled programs.
+/* Sorting, and selecting by rank, on CPU, called from compiled programs.
 
    XLA:CPU calls `f(result, operands, text, length, status)`; several results are an array of pointers. The text gives
    sizes. Memory to work in is a result, too: nothing here allocates memory or fails. */
@@ -78,6 +78,17 @@ void xpr_set_sorts(void *of_int32, void *of_int64) {
     most_by_numpy = numpy_is_faster() ? LLONG_MAX : FEW;
 }
 
+/* Sorts a row by NumPy's function or by buckets; returns where its numbers are in the end, in the row or in `work`. */
+#define DEFINE_SORT_OF_ROW(name, TYPE, sort_by_numpy, sort_by_buckets)         \
+    static inline TYPE *name(TYPE *row, TYPE *work, long long n) {             \
+        if (n > most_by_numpy) return sort_by_buckets(row, work, n);           \
+        sort_by_numpy(row, n, NULL);                                           \
+        return row;                                                            \
+    }
+
+DEFINE_SORT_OF_ROW(sorted_32, uint32_t, sort_int32, sort_32)
+DEFINE_SORT_OF_ROW(sorted_64, uint64_t, sort_int64, sort_64)
+
 /* "rows n bytes": rows of n signed integers of so many bytes, each sorted in place. The second result is memory for a row. */
 void xpr_sort(void **results, const void **operands, const char *text, size_t length, void *status) {
     long long numbers[3];
@@ -86,13 +97,8 @@ void xpr_sort(void **results, const void **operands, const char *text, size_t le
     (void)operands; /* the first result is the operand */
     long long rows = numbers[0], n = numbers[1], bytes = numbers[2];
     for (long long i = 0; i < rows; i++) {
-        void *row = (char *)results[0] + i * n * bytes, *sorted = row;
-        if (n <= most_by_numpy)
-            (bytes == 8 ? sort_int64 : sort_int32)(row, n, NULL);
-        else if (bytes == 8)
-            sorted = sort_64(row, results[1], n);
-        else
-            sorted = sort_32(row, results[1], n);
+        void *row = (char *)results[0] + i * n * bytes;
+        void *sorted = bytes == 8 ? (void *)sorted_64(row, results[1], n) : (void *)sorted_32(row, results[1], n);
         if (sorted != row) memcpy(row, sorted, n * bytes);
     }
 }
@@ -120,5 +126,67 @@ void xpr_order(void **results, const void **operands, const char *text, size_t l
             for (long long i = 0; i < n; i++) next[i] = order[(uint32_t)sorted[i]];
             memcpy(order, next, n * sizeof *order);
         }
+    }
+}
+
+/* Radix selection: `name(from, work, n, shift, ranks, count, before, selected)` gives those of n signed numbers that would be
+   at the ascending indices `ranks` if they were sorted behind `before` smaller ones. They are alike above the DIGIT bits from
+   `shift` on (all of them, if it is negative); only numbers that share these bits with a selected one are looked at again. Both
+   arrays are overwritten. */
+enum { DIGIT = 11, VALUES = 1 << DIGIT };
+#define DEFINE_SELECT(name, TYPE, sorted)                                                                               \
+    static void name(TYPE *from, TYPE *work, long long n, int shift, const int64_t *ranks, long long count,             \
+                     int64_t before, TYPE *selected) {                                                                  \
+        if (shift < 0 || n <= 2 * FEW) {                                                                                \
+            TYPE *in_order = shift < 0 ? from : sorted(from, work, n);                                                  \
+            for (long long i = 0; i < count; i++) selected[i] = in_order[ranks[i] - before];                            \
+            return;                                                                                                     \
+        }                                                                                                               \
+        const TYPE sign = (TYPE)1 << (8 * sizeof(TYPE) - 1);                                                            \
+        const int next_shift = shift > DIGIT ? shift - DIGIT : shift ? 0 : -1;                                          \
+        uint32_t sizes[VALUES] = {0}, ends[VALUES], end = 0;                                                            \
+        unsigned char is_wanted[VALUES] = {0};                                                                          \
+        for (long long i = 0; i < n; i++) sizes[(from[i] ^ sign) >> shift & (VALUES - 1)]++;                            \
+        int64_t smaller = before;                                                                                       \
+        for (long long digit = 0, i = 0; i < count; smaller += sizes[digit++])                                          \
+            for (; i < count && ranks[i] < smaller + sizes[digit]; i++) is_wanted[digit] = 1;                           \
+        for (int digit = 0; digit < VALUES; digit++)                                                                    \
+            if (is_wanted[digit]) ends[digit] = end, end += sizes[digit];                                               \
+        for (int digit = 0; digit < VALUES; digit++)                                                                    \
+            if (!is_wanted[digit]) ends[digit] = end; /* the others all go to one place, behind these */                \
+        for (long long i = 0; i < n; i++) {                                                                             \
+            int digit = (from[i] ^ sign) >> shift & (VALUES - 1);                                                       \
+            work[ends[digit]] = from[i];                                                                                \
+            ends[digit] += is_wanted[digit];                                                                            \
+        }                                                                                                               \
+        smaller = before;                                                                                               \
+        for (long long digit = 0, i = 0; i < count; smaller += sizes[digit++]) {                                        \
+            long long first = i;                                                                                        \
+            while (i < count && ranks[i] < smaller + sizes[digit]) i++;                                                 \
+            uint32_t start = ends[digit] - sizes[digit];                                                                \
+            if (i > first)                                                                                              \
+                name(work + start, from + start, sizes[digit], next_shift, ranks + first, i - first, smaller,           \
+                     selected + first);                                                                                 \
+        }                                                                                                               \
+    }
+
+DEFINE_SELECT(select_32, uint32_t, sorted_32)
+DEFINE_SELECT(select_64, uint64_t, sorted_64)
+
+/* "rows n bytes count": of each of the rows of n signed integers of so many bytes, those that would be at `count` ascending
+   int64 indices, the second operand, if it were sorted. The first result is the first operand, which is overwritten, the
+   second one memory for a row, the third one holds rows of what is selected. */
+void xpr_select(void **results, const void **operands, const char *text, size_t length, void *status) {
+    long long numbers[4];
+    (void)status;
+    read_numbers(text, length, numbers, 4);
+    long long rows = numbers[0], n = numbers[1], bytes = numbers[2], count = numbers[3];
+    const int64_t *ranks = operands[1];
+    for (long long i = 0; i < rows; i++) {
+        void *row = (char *)results[0] + i * n * bytes, *selected = (char *)results[2] + i * count * bytes;
+        if (bytes == 8)
+            select_64(row, results[1], n, 64 - DIGIT, ranks, count, 0, selected);
+        else
+            select_32(row, results[1], n, 32 - DIGIT, ranks, count, 0, selected);
     }
 }
