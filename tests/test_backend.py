@@ -519,6 +519,9 @@ def test_programs_that_run_for_microseconds_are_compiled_quickly():
     loop = lambda x: xpr.lax.fori_loop(0, 10, lambda i, c: c * x, x)
     assert quick(loop, 1000) and not quick(loop, 100_000)
     assert not quick(lambda x: x.at[jnp.arange(3)].add(1.0), 8)
+    assert quick(lambda x: [x * i for i in range(8)], 8) and not quick(lambda x: [x * i for i in range(2, 20)], 8)
+    assert not quick(lambda x: jnp.concatenate([x * i for i in range(2, 20)]), 8), "each is a kernel"
+    assert quick(lambda x: sum(jnp.tanh(x * i) for i in range(2, 20)), 8), "all of them are one"
     assert not quick(lambda x: x + xpr.random.normal(xpr.random.key(0), x.shape), 8), "the last bits are those of JAX"
 
 

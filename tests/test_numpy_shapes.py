@@ -12,6 +12,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.peer import check, check_with_numpy
 from tests.test_numpy_creation import calls
+from xpr.backend import compiler
 
 ARRAYS = {
     "i": np.arange(5, dtype=np.int32),
@@ -428,3 +429,15 @@ def test_bytes_of_a_traced_array():
         xpr.errors.ConcretizationTypeError, match=r"The tobytes\(\) method was called on traced array:\nit needs"
     ):
         xpr.jit(lambda x: x.tobytes())(1.0)
+
+
+def test_many_small_arrays_are_joined_without_a_program(monkeypatch):
+    """XLA takes minutes to compile one with tens of thousands of operands."""
+    compiled = []
+    compile_text = compiler.compile_text
+    monkeypatch.setattr(compiler, "compile_text", lambda *args: compiled.append(args) or compile_text(*args))
+    numbers = [jnp.float32(i) for i in range(20_000)]
+    np.testing.assert_array_equal(jnp.stack(numbers), np.arange(20_000, dtype=np.float32))
+    assert not compiled
+    assert jnp.concatenate([jnp.zeros(20_011), jnp.zeros(20_011)]).shape == (40_022,)
+    assert any("concatenate" in text for text, *_ in compiled)

@@ -31,6 +31,10 @@ _EXACT = frozenset(
      "subtract", "transpose")
 )  # fmt: skip
 
+_DEFINITION = re.compile(r'^(%\d+) = "\w+\.(\w+)"\((?:.* -> (\S+)$)?', re.MULTILINE)
+_STORED = re.compile(r'"(?:func\.return|stablehlo\.concatenate)"\(([^)]*)\)')
+_MANY_ALIKE = 8  # values that a program stores, beyond one of each kind
+
 _FUNCTIONS = ('"stablehlo.exponential"', '"stablehlo.tanh"')
 _SHORT = 1000  # characters: a text that may have one operation
 
@@ -87,18 +91,28 @@ class Module(ProgramDevices):
         """How XLA:CPU is to compile it: deep networks run as fast without unrolled loops, and compile 10 % sooner.
 
         The fusion emitters compile a kernel once for all operations that are alike. Without them each of ten sums takes
-        as long as the first.
+        as long as the first, and so does each of a hundred parameters that an optimizer adds something to.
         """
         unrolled = self.has_hot_loops or self.products < _DEEP
         alone = self.mesh is None and not self.is_polymorphic
         small = self.elements <= _FEW_ELEMENTS and self.repeated_reductions <= _FEW_REPEATED
-        quick = small and alone and not (self.draws and self._rounds())
+        quick = small and alone and not (self.draws and self._rounds()) and not self._stores_many_alike()
         return Codegen(unrolled, self.has_large_transposes, quick, self._is_lone_function())
 
     def _rounds(self) -> bool:
         """Whether results may depend on how kernels are compiled, on products that are added in one instruction say."""
         texts = self.functions
         return any('"stablehlo.reduce' in text or not _EXACT.issuperset(_OF_FLOATS.findall(text)) for text in texts)
+
+    def _stores_many_alike(self) -> bool:
+        """Whether many of the values that it stores, each by a kernel of its own, are computed alike."""
+        text = "".join(self.functions)
+        stored = [name for names in _STORED.findall(text) for name in names.split(", ")]
+        if len(stored) <= _MANY_ALIKE:
+            return False
+        kinds = {name: kind for name, *kind in _DEFINITION.findall(text)}
+        computed = [tuple(kinds[name]) for name in stored if name in kinds]
+        return len(computed) - len(set(computed)) >= _MANY_ALIKE
 
     def _is_lone_function(self) -> bool:
         """Whether it is one operation, of those in `_FUNCTIONS`."""

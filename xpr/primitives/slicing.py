@@ -484,6 +484,8 @@ def _concatenate_sharding(avals: Sequence[ShapedArray], outs: Sequence[ShapedArr
     return [resized(mesh_of_types(avals), avals[0], outs[0], parts)]
 
 
+_SHORT = 1024  # elements: the time that XLA takes to compile a concatenation grows with the square of their number
+
 concatenate_p = register(
     Primitive(
         "concatenate",
@@ -498,6 +500,7 @@ concatenate_p = register(
         transpose=_concatenate_transpose,
         batch=_concatenate_batch,
         exact=True,
+        faster_in_numpy=lambda avals, *, dimension: sum(a.size for a in avals) <= _SHORT * len(avals),
         sharding=_concatenate_sharding,
         ambiguous=partitioned_alike,
         sums=sums_alike,
