@@ -10,7 +10,7 @@ import scipy.linalg
 
 import xpr
 import xpr.numpy as jnp
-from tests.helpers import check_grads_in_numpy
+from tests.helpers import check_grads_in_numpy, run_python
 from tests.ops.table import complexes, floats
 from tests.peer import check, check_with_numpy
 from tests.test_numpy_creation import calls
@@ -525,3 +525,22 @@ def test_exchanges_of_rows_touch_two_elements_each() -> None:
     np.testing.assert_array_equal(xpr.jit(permutation)(pivots), order)
     rows = xpr.jit(xpr.vmap(permutation))(np.stack([pivots, np.arange(30, dtype=np.int32)]))
     np.testing.assert_array_equal(rows, [order, range(40)])
+
+
+OF_SCIPY = """
+import sys
+if {before}: import scipy.linalg
+import xpr.numpy as jnp
+assert jnp.linalg.cholesky(4 * jnp.eye(3))[0, 0] == 2
+assert ("scipy.linalg" in sys.modules) == {before}
+assert "scipy.linalg.cython_lapack" not in sys.modules or {before}
+import scipy.linalg.cython_lapack
+from scipy.linalg import cython_blas
+assert scipy.linalg.cython_lapack.__pyx_capi__ and scipy.linalg.cython_blas is cython_blas
+assert scipy.linalg.svdvals([[3.0]]) == jnp.linalg.svd(jnp.array([[3.0]]))[1]
+"""
+
+
+@pytest.mark.parametrize("before", [False, True])
+def test_routines_are_found_without_importing_their_package(before: bool) -> None:
+    run_python(OF_SCIPY.format(before=before))

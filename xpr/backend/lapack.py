@@ -1,19 +1,22 @@
 """LAPACK: the routines that programs on CPU call, registered when a program that calls one is first compiled.
 
-jaxlib brings the calls and finds the routines in SciPy, which it depends on. Loading both takes 0.1 to 0.3 s, so it is
-left until it is needed. Where there are functions in C, each routine is called with as many threads as it can use (see
-c/lapack.c).
+jaxlib brings the calls and finds the routines in SciPy, which it depends on. Where there are functions in C, each
+routine is called with as many threads as it can use (see c/lapack.c).
 """
 
 from __future__ import annotations
 
 import ctypes
 import importlib
+import importlib.util
 import re
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from functools import cache
+from importlib.machinery import PathFinder
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from xpr.backend import native, runtime
@@ -48,13 +51,45 @@ def register() -> None:
 def _register() -> None:
     """Under their own names, which jax registers too, and as called with as many threads as they can use."""
     registrations = importlib.import_module("jaxlib.lapack").registrations()["cpu"]
-    importlib.import_module("jaxlib.cpu._lapack").initialize()
+    _find_routines()
     handlers = list(registrations)
     if functions := _openblas():
         handlers += _with_threads(registrations, *functions)
     for name, target, version in handlers:
         runtime.xc.register_custom_call_target(name, target, "cpu", api_version=version)
         runtime.xc.register_custom_call_as_batch_partitionable(name)
+
+
+_OF_SCIPY = ("cython_blas", "cython_lapack")  # the modules of scipy.linalg that jaxlib imports, for their addresses
+
+
+@cache
+def _find_routines() -> None:
+    """Has jaxlib take the addresses of the routines from SciPy.
+
+    To import scipy.linalg takes 0.1 to 0.2 s, and two of its modules are needed, which take 20 ms. They are not kept
+    among the modules: whoever imports the package finds them as if they had not been loaded.
+    """
+    lapack = importlib.import_module("jaxlib.cpu._lapack")
+    loaded = [] if "scipy.linalg" in sys.modules else [*_modules_of_scipy()]
+    try:
+        sys.modules.update(loaded)
+        lapack.initialize()
+    finally:
+        for name, _ in loaded:
+            del sys.modules[name]
+
+
+def _modules_of_scipy() -> Iterator[tuple[str, ModuleType]]:
+    scipy = importlib.util.find_spec("scipy")
+    folders = scipy.submodule_search_locations if scipy else []
+    for name in _OF_SCIPY:
+        full_name = f"scipy.linalg.{name}"
+        spec = PathFinder.find_spec(full_name, [str(Path(folder, "linalg")) for folder in folders or []])
+        if spec is not None and spec.loader is not None:
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            yield full_name, module
 
 
 def _with_threads(
@@ -75,7 +110,7 @@ def _openblas() -> tuple[ctypes.c_void_p, ctypes.c_void_p] | None:
     """The functions that get and set OpenBLAS's number of threads; None if SciPy uses another BLAS, or without C."""
     if not native.available():
         return None
-    importlib.import_module("jaxlib.cpu._lapack").initialize()
+    _find_routines()
     try:
         maps = Path("/proc/self/maps").read_text()
     except OSError:

@@ -141,6 +141,7 @@ def _lower(
         def advance(active: Any, *state: Any) -> list[Any]:
             return [where_active(active, new, old) for new, old in zip(step(*state), state)]
 
+        inner.runs_once = b.runs_once  # such loops end after a few steps
         state = written(inner, advance, carried)
         return [inner.op("stablehlo.and", [carried[0], is_active(inner, state)], flags), *state]
 
