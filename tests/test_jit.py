@@ -22,7 +22,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from xpr import checkify, core, errors, lax, tree, tree_util
-from xpr.backend import runtime
+from xpr.backend import mappings, runtime
 from xpr.config import settings
 
 
@@ -470,6 +470,26 @@ def test_clear_caches_forgets_traces():
     jitted.clear_cache()
     jitted(1.0)
     assert fun.count == 3
+
+
+@pytest.mark.skipif(mappings.allowed() is None, reason="the system doesn't count mappings of memory")
+def test_programs_are_forgotten_before_mappings_run_out(monkeypatch):
+    fun = Counted(lambda x: x + 1)
+    jitted = xpr.jit(fun)
+    jitted(1.0)
+    allowed = int(1.2 * mappings.taken())
+    monkeypatch.setattr(mappings, "allowed", lambda: allowed)
+    monkeypatch.setattr(mappings, "_compiled", mappings._INTERVAL)
+    jitted(2.0)
+    assert fun.count == 1, "a known program needs no more mappings"
+    xpr.jit(lambda x: x + 2)(1.0)
+    jitted(3.0)
+    assert fun.count == 2
+    monkeypatch.setattr(mappings, "allowed", lambda: 10)
+    monkeypatch.setattr(mappings, "_compiled", mappings._INTERVAL)
+    with pytest.raises(MemoryError, match=r"\d+ mappings .*\n?.* allows it 10; .* sysctl vm.max_map_count=40"):
+        xpr.jit(lambda x: x + 3)(1.0)
+    assert xpr.jit(lambda x: x + 3)(1.0) == 4, "there may be enough by now"
 
 
 def test_dispatch_is_asynchronous():

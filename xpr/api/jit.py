@@ -32,7 +32,7 @@ from xpr.api.jit_shardings import (
 from xpr.api.make_jaxpr import shaped
 from xpr.api.options import JitOptions, by_number_and_name, check_options, names_of, split_options
 from xpr.api.stages import Lowered, Traced, match_donations
-from xpr.backend import compiler, devices
+from xpr.backend import compiler, devices, mappings
 from xpr.backend.allocator import release_memory
 from xpr.backend.array import Array, layout_of
 from xpr.backend.mesh import MeshOfProcesses
@@ -136,6 +136,9 @@ def clear_caches() -> None:
         primitive.plans.clear()
         primitive.typed.clear()
     release_memory()
+
+
+mappings.when_scarce(clear_caches)
 
 
 def _makes_an_array(x: Any) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.backend import failing_calls, hybrid, lapack, native, runtime
+from xpr.backend import failing_calls, hybrid, lapack, mappings, native, runtime
 from xpr.backend.buffers import Device
 from xpr.backend.callbacks import Callback
 from xpr.backend.calling import NO_TIMEOUT, CallingPartitionedExecutable, Copies
@@ -42,10 +42,11 @@ _USUAL = Codegen()
 
 
 def _recorded(compile_program: Callable[..., Any]) -> Callable[..., Any]:
-    """Tells listeners of `xpr.monitoring` how long a program was compiled."""
+    """Sees to it that a program can have memory; tells listeners of `xpr.monitoring` how long it was compiled."""
 
     @functools.wraps(compile_program)
     def recorded(*args: Any, name: str = "program", **options: Any) -> Any:
+        mappings.before_compiling()
         start = time.perf_counter()
         program = compile_program(*args, name=name, **options)
         events.call(events.durations, events.COMPILE, time.perf_counter() - start, fun_name=name)

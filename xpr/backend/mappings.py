@@ -1,0 +1,65 @@
+"""The mappings of memory that a process has, and what is done before they run out.
+
+Linux allows a process some 65,000 of them (vm.max_map_count). A compiled program on CPU takes 3 to 30, and where none
+is left XLA crashes the process. So when most are taken, all programs that can be compiled again are forgotten.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Callable
+from functools import cache
+
+_INTERVAL = 256  # programs, of which each takes at most a hundred or so, between two counts
+_MANY, _NEARLY_ALL = 0.7, 0.95  # of those that are allowed
+
+_lock = threading.Lock()
+_compiled = 0  # programs since the last count
+_forget: Callable[[], None] = gc.collect
+
+
+def when_scarce(forget: Callable[[], None]) -> None:
+    """Names the function that forgets programs."""
+    global _forget
+    _forget = forget
+
+
+def before_compiling() -> None:
+    """Counts a program, and mappings from time to time; forgets programs where these are many.
+
+    Raises:
+      MemoryError: nearly all mappings are taken, and no program that could be forgotten has them.
+    """
+    global _compiled
+    with _lock:
+        _compiled += 1
+        if _compiled < _INTERVAL or (most := allowed()) is None:
+            return
+        _compiled = 0
+    if taken() < _MANY * most:
+        return
+    _forget()
+    gc.collect()
+    if (left := taken()) > _NEARLY_ALL * most:
+        raise MemoryError(
+            f"This process has {left} mappings of memory, and the system allows it {most}; each compiled program takes "
+            "some. Let go of programs that are not needed, such as the results of `compile()`, or have the system "
+            f"allow more: sysctl vm.max_map_count={4 * most}."
+        )
+
+
+@cache
+def allowed() -> int | None:
+    """How many mappings the system allows a process; None where it doesn't say."""
+    try:
+        with open("/proc/sys/vm/max_map_count") as number:
+            return int(number.read())
+    except (OSError, ValueError):
+        return None
+
+
+def taken() -> int:
+    """How many mappings this process has."""
+    with open("/proc/self/maps", "rb") as maps:
+        return maps.read().count(b"\n")
