@@ -16,10 +16,10 @@ _MANY, _NEARLY_ALL = 0.7, 0.95  # of those that are allowed
 
 _lock = threading.Lock()
 _compiled = 0  # programs since the last count
-_forget: Callable[[], None] = gc.collect
+_forget: Callable[[], object] = gc.collect
 
 
-def when_scarce(forget: Callable[[], None]) -> None:
+def when_scarce(forget: Callable[[], object]) -> None:
     """Names the function that forgets programs."""
     global _forget
     _forget = forget
