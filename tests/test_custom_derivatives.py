@@ -1053,3 +1053,57 @@ def test_disable_bwd_checks_takes_cotangents_of_any_shape():
         gradient()
     with override("disable_bwd_checks", True):
         assert gradient().shape == (3,)
+
+
+def statistics(library):
+    """A function of a number that its rule replaces, and one whose rule has no cotangent."""
+
+    @library.custom_vjp
+    def counted(x, count):
+        return x * 2
+
+    counted.defvjp(lambda x, count: (x * 2, count), lambda count, ct: (None, count + 1))
+
+    @library.custom_vjp
+    def blocked(y):
+        return y
+
+    blocked.defvjp(lambda y: (y, None), lambda _, ct: (None,))
+    return counted, blocked
+
+
+CONTAINERS = {
+    "none": lambda lib, f: f,
+    "jit": lambda lib, f: lib.jit(f),
+    "checkpoint": lambda lib, f: lib.checkpoint(f),
+    "cond": lambda lib, f: lambda s: lib.lax.cond(s > 0, f, lambda s: 0 * s, s),
+    "scan": lambda lib, f: lambda s: lib.lax.scan(lambda c, _: (c + f(s), None), 0.0, None, length=3)[0],
+    "carry": lambda lib, f: lambda s: lib.lax.scan(lambda c, _: (f(c), None), s, None, length=3)[0],
+    "vmap": lambda lib, f: lambda s: lib.vmap(f)(lib.numpy.stack([s, s])).sum(),
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
+def test_rules_are_called_where_all_cotangents_are_zero(container):
+    """What `bwd` returns need not depend on them: flax passes statistics of 8-bit floats so."""
+
+    def slopes(library):
+        counted, blocked = statistics(library)
+        grad = library.grad(container(library, lambda s: blocked(counted(1.0, s))))
+        return grad(3.0), library.jit(grad)(3.0)
+
+    agree(slopes)
+
+
+def test_rules_of_results_that_nothing_reads_are_not_called():
+    counted, blocked = statistics(xpr)
+
+    def unused(s):
+        counted(1.0, s)
+        return 2 * s + lax.stop_gradient(counted(1.0, s))
+
+    assert xpr.grad(unused)(3.0) == 2
+    inside = xpr.jit(lambda s: counted(1.0, s))
+    assert xpr.grad(lambda s: blocked(inside(s)))(3.0) == 4
+    _, pull = xpr.vjp(lambda x, s: blocked(counted(x, s)), 1.0, 3.0)
+    assert [float(ct) for ct in pull(1.0)] == [0, 4]

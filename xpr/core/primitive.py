@@ -234,6 +234,7 @@ class Primitive:
     # (**params): the side effect, "ordered" or "unordered", or None
     effect: Callable[..., str | None] | None = None
     calls_python: bool = False  # it calls a Python function when a program runs
+    transposes_zeros: bool = False  # `transpose` may give cotangents that are not zero if those of the results are
     hazard: tuple[str, Rule] | None = None  # what can go wrong, for `checkify`, see gather/bounds_checks.py
 
     # -- Jaxprs among its parameters, and refs

@@ -12,7 +12,7 @@ from typing import Any
 
 from xpr.core.avals import Zero, aval_of
 from xpr.core.interpreter import context
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, subjaxprs
 from xpr.core.primitive import Linear, NeedsLinear
 from xpr.core.source import cotangent_of, summarize
 from xpr.errors import UnsupportedRule
@@ -54,17 +54,46 @@ def backward_pass(
             _accumulate(totals, atom, ct)
     context.decides_later = True  # `_accumulate` gives a cotangent the sharding of its variable
     is_explicit = any(v.aval.explicit is not None for v in linear_invars)
+    of_zeros = _transposed_if_zero(jaxpr, linear_eqns)
     try:
         for eqn in reversed(linear_eqns):
-            if any(v in totals and (needed is None or v in needed) for v in eqn.outvars):
+            reached = eqn.outvars if eqn in of_zeros else [v for v in eqn.outvars if v in totals]
+            if reached and (needed is None or not needed.isdisjoint(reached)):
                 context.source = cotangent_of(eqn.source, eqn.primitive.name)
                 if is_explicit:
                     context.unreduced = _reduced(eqn)
                 _transpose_eqn(eqn, known, totals)
     finally:
         context.source, context.decides_later, context.unreduced = before
-    reached = totals if needed is None else {v: ct for v, ct in totals.items() if v in needed}
-    return [_weak_as(v, reached[v]) if v in reached else Zero(v.aval.dual) for v in linear_invars]
+    found = totals if needed is None else {v: ct for v, ct in totals.items() if v in needed}
+    return [_weak_as(v, found[v]) if v in found else Zero(v.aval.dual) for v in linear_invars]
+
+
+def _transposed_if_zero(jaxpr: Jaxpr, eqns: Sequence[JaxprEqn]) -> Sequence[JaxprEqn]:
+    """The equations that are transposed even if the cotangents of all their results are zero.
+
+    A user's `bwd` may return what does not depend on the cotangent, as flax does with the statistics of 8-bit floats.
+    """
+    if not any(map(_is_transposed_if_zero, eqns)):
+        return ()
+    found, used = [], {v for v in jaxpr.outvars if type(v) is Var}
+    for eqn in reversed(eqns):
+        if not used.isdisjoint(eqn.outvars):
+            used.update(v for v in eqn.invars if type(v) is Var)
+            if _is_transposed_if_zero(eqn):
+                found.append(eqn)
+    return found
+
+
+def _is_transposed_if_zero(eqn: JaxprEqn) -> bool:
+    return eqn.primitive.transposes_zeros or (eqn.primitive.call and any(map(_has_transposed_if_zero, subjaxprs(eqn))))
+
+
+def _has_transposed_if_zero(jaxpr: Jaxpr) -> bool:
+    key = "transposes zeros"
+    if key not in jaxpr.memo:
+        jaxpr.memo[key] = any(map(_is_transposed_if_zero, jaxpr.eqns))
+    return jaxpr.memo[key]
 
 
 def _reduced(eqn: JaxprEqn) -> frozenset[Any]:

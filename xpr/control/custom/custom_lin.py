@@ -264,5 +264,6 @@ custom_lin_p = register(
         evaluate=lambda args, params: _push(*args, **params),
         multiple_results=True,
         call=True,
+        transposes_zeros=True,
     )
 )
