@@ -1,6 +1,6 @@
 """The mappings of memory that a process has, and what is done before they run out.
 
-Linux allows a process some 65,000 of them (vm.max_map_count). A compiled program on CPU takes 3 to 30, and where none
+Linux allows a process some 65,000 of them (vm.max_map_count). A compiled program on CPU takes 3 to 50, and where none
 is left XLA crashes the process. So when most are taken, all programs that can be compiled again are forgotten.
 """
 
@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from functools import cache
 
-_INTERVAL = 256  # programs, of which each takes at most a hundred or so, between two counts
+_INTERVAL = 64  # programs between two counts: 50 mappings each are not rare, and 200 would not be too many
 _MANY, _NEARLY_ALL = 0.7, 0.95  # of those that are allowed
 
 _lock = threading.Lock()
