@@ -11,11 +11,11 @@ import threading
 from collections.abc import Callable
 from functools import cache
 
-_INTERVAL = 64  # programs between two counts: 50 mappings each are not rare, and 200 would not be too many
+_OF_ONE = 200  # more than a program takes
 _MANY, _NEARLY_ALL = 0.7, 0.95  # of those that are allowed
 
 _lock = threading.Lock()
-_compiled = 0  # programs since the last count
+_left = 64  # programs until the next count, which takes up to 0.1 s
 _forget: Callable[[], object] = gc.collect
 
 
@@ -31,13 +31,14 @@ def before_compiling() -> None:
     Raises:
       MemoryError: nearly all mappings are taken, and no program that could be forgotten has them.
     """
-    global _compiled
+    global _left
     with _lock:
-        _compiled += 1
-        if _compiled < _INTERVAL or (most := allowed()) is None:
+        _left -= 1
+        if _left > 0 or (most := allowed()) is None:
             return
-        _compiled = 0
-    if taken() < _MANY * most:
+        free = int(_MANY * most) - taken()
+        _left = max(16, free // _OF_ONE)
+    if free > 0:
         return
     _forget()
     gc.collect()
