@@ -42,9 +42,11 @@ def before_compiling() -> None:
         return
     _forget()
     gc.collect()
-    if (left := taken()) > _NEARLY_ALL * most:
+    kept = taken()
+    _left = max(_left, (int(_NEARLY_ALL * most) - kept) // _OF_ONE)
+    if kept > _NEARLY_ALL * most:
         raise MemoryError(
-            f"This process has {left} mappings of memory, and the system allows it {most}; each compiled program takes "
+            f"This process has {kept} mappings of memory, and the system allows it {most}; each compiled program takes "
             "some. Let go of programs that are not needed, such as the results of `compile()`, or have the system "
             f"allow more: sysctl vm.max_map_count={4 * most}."
         )
