@@ -281,6 +281,15 @@ def test_one_program_draws_arrays_of_many_shapes(call, monkeypatch):
     np.testing.assert_array_equal(drawn[2, 3], drawn[64,][:6].reshape(2, 3))
 
 
+@pytest.mark.parametrize("rate", [1e4, np.float32(50), jnp.float32(3)])
+@pytest.mark.parametrize("size", [5, 300])
+def test_poisson_numbers_of_large_rates_depend_on_the_shape(rate, size):
+    """Those that are done are drawn again as long as one is not, as in JAX."""
+    key = random.key(3)
+    inside = xpr.jit(lambda key: random.poisson(key, rate, (size,)))(key)
+    np.testing.assert_array_equal(random.poisson(key, rate, (size,)), inside)
+
+
 def test_draws_that_need_a_program_for_their_shape(monkeypatch):
     """Parameters that are no scalars, other generators, many numbers, and modes whose bits depend on the shape."""
     key, scales = random.key(0), jnp.array([1.0, 2.0, 3.0])

@@ -4,12 +4,14 @@ Below a rate of 10 uniform numbers are counted as long as their product stays ab
 computer programming", volume 2, 3.4.1). From there on candidates are computed from two uniform numbers and accepted or
 rejected: algorithm PTRS of Hormann, "The transformed rejection method for generating Poisson random variables"
 (Insurance: Mathematics and Economics 12, 1993). Every round draws for all elements, from the next key; which, and that
-all go on until the last is done, is JAX's choice, so that the numbers are the same.
+all go on until the last is done, is JAX's choice, so that the numbers are the same. Where all rates are known to be
+"small" or "large", there is one loop instead of two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -47,8 +49,17 @@ from xpr.primitives.special import constant_like, lgamma
 _REJECTED_FROM = 10.0
 
 
-def _abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
+def rates_of(rate: Any) -> str:
+    """What is known of a rate: that it is "small", or "large", or nothing, "any"."""
+    if type(rate) not in (int, float) or 0 < _REJECTED_FROM - rate < 1e-5:  # which float32 may round to the bound
+        return "any"
+    return "large" if rate >= _REJECTED_FROM else "small"
+
+
+def _abstract(avals: Sequence[ShapedArray], *, rates: str) -> list[ShapedArray]:
     keys, rate = avals
+    if rates not in ("any", "small", "large"):
+        raise ValueError(f'random_poisson: rates are "any", "small" or "large", and not {rates!r}.')
     if not is_key(keys) or rate.dtype not in (float32, float64) or rate.shape[: keys.ndim] != keys.shape:
         raise TypeError(
             "random_poisson: takes random keys, and rates, f32 or f64; each block of rates, which the keys' axes "
@@ -114,22 +125,29 @@ def _by_rejection(draws: Draws, words: Words, rate: Any) -> Any:
     return convert_element_type(last, int32)
 
 
-def _random_poisson(draws: Draws, words: Words, rate: Any) -> Any:
-    by_products = bitwise_or(ne(rate, rate), lt(rate, scalar(_REJECTED_FROM, rate)))
-    small = select(by_products, rate, constant_like(0, rate))
-    great = select(by_products, constant_like(1e5, rate), rate)
-    numbers = select(by_products, _by_products(draws, words, small), _by_rejection(draws, words, great))
+def _random_poisson(draws: Draws, words: Words, rate: Any, *, rates: str) -> Any:
+    if rates == "large":
+        return _by_rejection(draws, words, rate)
+    if rates == "small":
+        numbers = _by_products(draws, words, rate)
+    else:
+        by_products = bitwise_or(ne(rate, rate), lt(rate, scalar(_REJECTED_FROM, rate)))
+        small = select(by_products, rate, constant_like(0, rate))
+        large = select(by_products, constant_like(1e5, rate), rate)
+        numbers = select(by_products, _by_products(draws, words, small), _by_rejection(draws, words, large))
     return select(eq(rate, scalar(0, rate)), full(aval_of(rate).shape, 0, int32), numbers)
 
 
-def _physical(each: Callable[..., Any], values: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:
+def _physical(
+    each: Callable[..., Any], values: Sequence[Any], avals: Sequence[ShapedArray], *, rates: str
+) -> list[Any]:
     (words, rate), (keys, _) = values, avals
-    return [drawn(_random_poisson, impl_of(keys), words, rate, keys.ndim, int32)]
+    return [drawn(partial(_random_poisson, rates=rates), impl_of(keys), words, rate, keys.ndim, int32)]
 
 
 random_poisson_p = of_keys("random_poisson", abstract=_abstract, physical=_physical)
 
 
-def random_poisson(keys: Any, rate: Any) -> Any:
+def random_poisson(keys: Any, rate: Any, rates: str) -> Any:
     """Poisson numbers of the given rates, int32; the first axes of the rates number the keys."""
-    return draw(random_poisson_p, keys, rate)
+    return draw(random_poisson_p, keys, rate, rates=rates)

@@ -15,7 +15,7 @@ from xpr.primitives.elementwise import abs, convert_element_type, exp, pow, sqrt
 from xpr.primitives.elementwise import max as maximum
 from xpr.primitives.random_gamma import random_gamma
 from xpr.primitives.random_keys import children
-from xpr.primitives.random_poisson import random_poisson
+from xpr.primitives.random_poisson import random_poisson, rates_of
 from xpr.primitives.reductions import reduce_max
 from xpr.primitives.shapes import broadcast_to, expand_dims, shape_of
 from xpr.primitives.sharding_constraint import sharded
@@ -278,9 +278,15 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: 
 # -- Counts
 
 
+@compiled
+def _poisson(key: Any, lam: Any, *, shape: Shape, dtype: np.dtype, rates: str) -> Any:
+    """Numbers of large rates are drawn again as long as one of the others is not done, so all depend on the shape."""
+    return convert_element_type(random_poisson(key, broadcast_to(lam, shape), rates), dtype)
+
+
 @independent_draws
-def _poisson(key: Any, lam: Any, *, shape: Shape, dtype: np.dtype) -> Any:
-    return convert_element_type(random_poisson(key, broadcast_to(lam, shape)), dtype)
+def _poisson_of_small_rate(key: Any, lam: Any, *, shape: Shape, dtype: np.dtype) -> Any:
+    return convert_element_type(random_poisson(key, broadcast_to(lam, shape), "small"), dtype)
 
 
 def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None, *, out_sharding: Any = None) -> Any:
@@ -304,8 +310,13 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None, *, out_sha
     Array([0, 0, 4, 4], dtype=int32)
     """
     key, dtype = one_key(key, "poisson"), integer_dtype(dtype, "poisson")
-    lam = parameter(lam, dtypes.canonical(float))
-    return sharded(_poisson(key, lam, shape=shape_for("poisson", shape, lam=lam), dtype=dtype), out_sharding, "poisson")
+    rates, lam = rates_of(lam), parameter(lam, dtypes.canonical(float))
+    shape = shape_for("poisson", shape, lam=lam)
+    if rates == "small":
+        numbers = _poisson_of_small_rate(key, lam, shape=shape, dtype=dtype)
+    else:
+        numbers = _poisson(key, lam, shape=shape, dtype=dtype, rates=rates)
+    return sharded(numbers, out_sharding, "poisson")
 
 
 # -- Densities like exp(-|x|^p)
