@@ -479,14 +479,14 @@ def test_programs_are_forgotten_before_mappings_run_out(monkeypatch):
     jitted(1.0)
     allowed = int(1.2 * mappings.taken())
     monkeypatch.setattr(mappings, "allowed", lambda: allowed)
-    monkeypatch.setattr(mappings, "_left", 1)
+    monkeypatch.setattr(mappings, "until_count", 1)
     jitted(2.0)
     assert fun.count == 1, "a known program needs no more mappings"
     xpr.jit(lambda x: x + 2)(1.0)
     jitted(3.0)
     assert fun.count == 2
     monkeypatch.setattr(mappings, "allowed", lambda: 10)
-    monkeypatch.setattr(mappings, "_left", 1)
+    monkeypatch.setattr(mappings, "until_count", 1)
     with pytest.raises(MemoryError, match=r"\d+ mappings .*\n?.* allows it 10; .* sysctl vm.max_map_count=40"):
         xpr.jit(lambda x: x + 3)(1.0)
     assert xpr.jit(lambda x: x + 3)(1.0) == 4, "there may be enough by now"

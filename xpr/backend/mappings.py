@@ -15,7 +15,7 @@ _OF_ONE = 200  # more than a program takes
 _MANY, _NEARLY_ALL = 0.7, 0.95  # of those that are allowed
 
 _lock = threading.Lock()
-_left = 64  # programs until the next count, which takes up to 0.1 s
+until_count = 64  # programs; a count takes up to 0.1 s
 _forget: Callable[[], object] = gc.collect
 
 
@@ -31,19 +31,19 @@ def before_compiling() -> None:
     Raises:
       MemoryError: nearly all mappings are taken, and no program that could be forgotten has them.
     """
-    global _left
+    global until_count
     with _lock:
-        _left -= 1
-        if _left > 0 or (most := allowed()) is None:
+        until_count -= 1
+        if until_count > 0 or (most := allowed()) is None:
             return
         free = int(_MANY * most) - taken()
-        _left = max(16, free // _OF_ONE)
+        until_count = max(16, free // _OF_ONE)
     if free > 0:
         return
     _forget()
     gc.collect()
     kept = taken()
-    _left = max(_left, (int(_NEARLY_ALL * most) - kept) // _OF_ONE)
+    until_count = max(until_count, (int(_NEARLY_ALL * most) - kept) // _OF_ONE)
     if kept > _NEARLY_ALL * most:
         raise MemoryError(
             f"This process has {kept} mappings of memory, and the system allows it {most}; each compiled program takes "
