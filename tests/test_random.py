@@ -20,6 +20,7 @@ from xpr.config import override
 from xpr.config_contexts import enable_x64
 from xpr.primitives.random_bits import threefry2x32
 from xpr.primitives.random_keys import random_bits
+from xpr.primitives.random_poisson import random_poisson, rates_of
 
 u32 = np.uint32
 
@@ -288,6 +289,14 @@ def test_poisson_numbers_of_large_rates_depend_on_the_shape(rate, size):
     key = random.key(3)
     inside = xpr.jit(lambda key: random.poisson(key, rate, (size,)))(key)
     np.testing.assert_array_equal(random.poisson(key, rate, (size,)), inside)
+
+
+def test_what_is_known_of_poisson_rates():
+    assert [rates_of(rate) for rate in (0, 9.9, 9.9999999, 10, 1e9, np.float32(3))] == [
+        "small", "small", "any", "large", "large", "any",
+    ]  # fmt: skip
+    with pytest.raises(ValueError, match='rates are "any", "small" or "large", and not \'few\''):
+        random_poisson(random.key(0), jnp.ones(3), "few")
 
 
 def test_draws_that_need_a_program_for_their_shape(monkeypatch):

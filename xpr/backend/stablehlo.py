@@ -89,7 +89,7 @@ class Builder:
     `token` is what the next ordered effect has to wait for, where there has been one in this function or region.
     `literals` are the constants of a jaxpr's literals that were written here. `varied` are arrays that the compiler
     can't make one number that is broadcast: the arguments of the program, where this is its main function, and what is
-    computed from them element by element. `runs_once`: it is known not to be in a loop.
+    computed from them element by element. `runs_once`: it is known to be in no loop, but for those of few steps.
     """
 
     __slots__ = (
