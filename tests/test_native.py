@@ -149,6 +149,25 @@ def test_products_of_matrices_and_vectors(dtype, rows, columns):
 
 
 @BUILT
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("terms, m, n", [(1, 2, 3), (16, 64, 64), (64, 5, 33), (65, 4, 32), (130, 31, 70), (7, 3, 300)])
+def test_products_along_rows(terms, m, n, dtype):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(terms, m)).astype(dtype), rng.normal(size=(terms, n)).astype(dtype)
+    y[0, -1] = np.nan
+    with enable_x64():
+        for product in (
+            lambda x, y: lax.dot_general(x, y, (((0,), (0,)), ((), ()))),
+            lambda x, y: x.T @ y,
+            lambda x, y: jnp.einsum("abi,abj->ij", x[None], y[None]),
+            lambda x, y: xpr.vjp(lambda w: x @ w, jnp.zeros((m, n), dtype))[1](y)[0],
+        ):
+            program = xpr.jit(product).lower(x, y)
+            assert "xpr_matmul" in program.as_text()
+            np.testing.assert_allclose(program.compile()(x, y), x.T @ y, 1e-4 if dtype == "float32" else 1e-11, 1e-5)
+
+
+@BUILT
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize(
     "shape, axes", [((32,), 0), ((4095,), 0), ((3, 77), 1), ((77, 3), 0), ((4, 50, 7), 1), ((2, 9, 7, 3), (1, 2))]
@@ -198,6 +217,14 @@ def test_products_that_xla_computes():
     ):
         assert "xpr_matvec" not in xpr.jit(product).lower(a, x).as_text()
         assert np.all(np.asarray(xpr.jit(product)(a, x)) >= 3)
+    along_rows = lambda x, y: x.T @ y
+    for product, x, y in (
+        (along_rows, f16(9, 9), f16(9, 9)),
+        (along_rows, f32(100, 100), f32(100, 100)),
+        (lambda x, y: jnp.einsum("bij,bik->bjk", x, y), f32(3, 9, 9), f32(3, 9, 9)),
+        (lambda x, y: lax.scan(lambda y, _: (x.T @ y, None), y, None, 5)[0], f32(9, 9), f32(9, 9)),
+    ):
+        assert "xpr_matmul" not in xpr.jit(product).lower(x, y).as_text()
 
 
 def test_small_loops_and_large_arrays_draw_without_calls():

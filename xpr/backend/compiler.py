@@ -17,7 +17,7 @@ from xpr.backend.callbacks import Callback
 from xpr.backend.calling import NO_TIMEOUT, CallingPartitionedExecutable, Copies
 from xpr.backend.calling_executable import CallingExecutable
 from xpr.backend.compile_options import (
-    QUICK_OPTIONS,
+    PLAIN_EMITTERS,
     UNOPTIMIZED,
     compile_options,
     updated,
@@ -307,8 +307,8 @@ def compile_text(text: str, device: Device, options: Any, callbacks: Sequence[Ca
         if "Unknown MLIR failure" not in str(error):
             raise
     # One kernel fused from about 2000 elementwise operations is more than the fusion emitters can take.
-    unfused = QUICK_OPTIONS.get(device.platform) or {"xla_disable_hlo_passes": "fusion"}
-    return _compiled(text, [device], updated(options, unfused), callbacks)
+    plain = PLAIN_EMITTERS if device.platform == "cpu" else {}
+    return _compiled(text, [device], updated(options, plain or {"xla_disable_hlo_passes": "fusion"}), callbacks)
 
 
 def _compiled(text: str, devices: Sequence[Device], options: Any, callbacks: Sequence[Any]) -> Any:

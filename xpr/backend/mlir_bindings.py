@@ -16,21 +16,39 @@ def bindings() -> Any:
     return importlib.import_module("jaxlib.mlir.ir")
 
 
+_DIALECTS = ("stablehlo", "chlo", "sdy")
+
+
 @functools.cache
 def context() -> Any:
     """The context of all modules that are made here."""
+    for dialect in _DIALECTS:
+        _load(dialect)
+    return _context()
+
+
+@functools.cache
+def _context() -> Any:
+    """That context, which need not know the dialect of shardings yet: it takes 16 ms to load."""
     ir = bindings()
     registry = ir.DialectRegistry()
     importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext").register_dialects(registry)
     new = ir.Context()
     new.append_dialect_registry(registry)
     new.load_all_available_dialects()
-    for name in ("stablehlo", "chlo", "sdy"):
-        importlib.import_module(f"jaxlib.mlir.dialects.{name}").register_dialect(new)
     return new
+
+
+@functools.cache
+def _load(dialect: str) -> None:
+    """Adds a dialect to the context, without jaxlib's classes of its operations, which take milliseconds to make."""
+    importlib.import_module(f"jaxlib.mlir._mlir_libs._{dialect}").register_dialect(_context())
 
 
 def parse(text: str | bytes) -> Any:
     """The text, or bytecode, as an MLIR module."""
-    with context():
+    for dialect in _DIALECTS:
+        if dialect in text if isinstance(text, str) else dialect.encode() in text:
+            _load(dialect)
+    with _context():
         return bindings().Module.parse(text)

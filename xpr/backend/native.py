@@ -27,8 +27,9 @@ SORT, ORDER, SELECT = "xpr_sort", "xpr_order", "xpr_select"  # described in c/so
 INDEX = "xpr_index"  # in c/argminmax.c
 THREEFRY = "xpr_threefry"  # in c/threefry.c
 MATVEC = "xpr_matvec"  # in c/matvec.c
+MATMUL = "xpr_matmul"  # in c/matmul.c
 REDUCE = "xpr_reduce"  # in c/reduce.c
-_TARGETS = (SORT, ORDER, SELECT, INDEX, THREEFRY, MATVEC, REDUCE)
+_TARGETS = (SORT, ORDER, SELECT, INDEX, THREEFRY, MATVEC, MATMUL, REDUCE)
 THREADED = "xpr_threaded_"  # names of routines that c/lapack.c calls begin so
 _lock = threading.Lock()
 
@@ -44,10 +45,11 @@ def is_called_by(text: str) -> bool:
     return any(mark in text for mark in (*(f'"{name}"' for name in _TARGETS), f'"{THREADED}'))
 
 
-_COUNTED = re.compile(f'"({MATVEC}|{REDUCE}|{THREEFRY})".*?backend_config ?= ?"([0-9 ]+)"')
+_COUNTED = re.compile(f'"({MATVEC}|{MATMUL}|{REDUCE}|{THREEFRY})".*?backend_config ?= ?"([0-9 ]+)"')
 FLOPS_OF_THREEFRY = 115  # for each element: 20 rounds of 5, five injections of the key of 3
 _FLOPS: dict[str, Callable[..., float]] = {  # of the numbers that a call has as its text
     MATVEC: lambda itemsize, rows, columns, along_rows: 2 * rows * columns,
+    MATMUL: lambda itemsize, terms, rows, columns: 2 * terms * rows * columns,
     REDUCE: lambda operation, dtype, *sizes: math.prod(sizes),
     THREEFRY: lambda n, *are_arrays: FLOPS_OF_THREEFRY * n,
 }

@@ -93,8 +93,8 @@ class Builder:
     """
 
     __slots__ = (
-        "_marked", "_sizes", "_written", "dimensions", "draws", "finished", "lines", "literals", "metadata", "module",
-        "runs_once", "token", "varied",
+        "_marked", "_sizes", "_written", "dimensions", "draws", "finished", "lines", "literals", "matrices", "metadata",
+        "module", "runs_once", "token", "varied",
     )  # fmt: skip
 
     def __init__(self, module: Module, token: Value | None = None):
@@ -104,6 +104,7 @@ class Builder:
         self.runs_once = False
         self.dimensions: dict[str, Value] = {}  # the values of dimension variables
         self.literals: dict[tuple[ShapedArray, str], Value] = {}
+        self.matrices: dict[Value, Value] = {}  # by their transposes, which were written here
         self.lines: list[str] = []
         self.finished = 0  # how many lines are of equations that are lowered, and have their location and metadata
         self.metadata: Any = None  # of the equation that is lowered; None for none
@@ -331,12 +332,11 @@ class Builder:
         if not self.module.is_polymorphic and operand.aval.size >= _LARGE:
             kept = [i for i in permutation if operand.aval.shape[i] != 1]
             self.module.has_large_transposes |= kept != sorted(kept)
-        return self.op(
-            "stablehlo.transpose",
-            (operand,),
-            operand.aval.update(shape=shape),
-            f"permutation = {int_array(permutation)}",
-        )
+        properties = f"permutation = {int_array(permutation)}"
+        result = self.op("stablehlo.transpose", (operand,), operand.aval.update(shape=shape), properties)
+        if list(permutation) == [1, 0]:
+            self.matrices[result] = operand
+        return result
 
     def region(
         self,

@@ -65,7 +65,7 @@ class Module(ProgramDevices):
         self.platform = "cuda" if platform == "gpu" else platform
         self.functions: list[str] = []
         self.elements = 0.0  # how many its operations compute, in one step of a loop; scatters count as infinitely many
-        self.draws = False  # whether it draws random numbers, which are to be those of JAX to the last bit
+        self.draws = False  # whether it draws random numbers outside of loops, those of JAX to the last bit
         self.products = 0  # how many matrix products it has
         self.repeated_reductions = 0  # long ones, after the first of each kind
         self.has_hot_loops = False  # whether some are several times slower on CPU if they are not unrolled
@@ -105,10 +105,11 @@ class Module(ProgramDevices):
         return any('"stablehlo.reduce' in text or not _EXACT.issuperset(_OF_FLOATS.findall(text)) for text in texts)
 
     def _stores_many_alike(self) -> bool:
-        """Whether many of the values that it stores, each by a kernel of its own, are computed alike."""
+        """Whether many of the values that it stores together, each by a kernel of its own, are computed alike."""
         text = "".join(self.functions)
-        stored = [name for names in _STORED.findall(text) for name in names.split(", ")]
-        if len(stored) <= _MANY_ALIKE:
+        together = (names.split(", ") for names in _STORED.findall(text))
+        stored = [name for names in together if len(names) > _MANY_ALIKE for name in names]
+        if not stored:
             return False
         kinds = {name: kind for name, *kind in _DEFINITION.findall(text)}
         computed = [tuple(kinds[name]) for name in stored if name in kinds]

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from xpr import dtypes
 from xpr.backend.each_process import on_each_process
 from xpr.backend.layout import AutoLayout, Layout
 from xpr.backend.mesh import PROCESSES, MeshOfProcesses
@@ -18,7 +19,7 @@ from xpr.backend.stablehlo_module import Module
 from xpr.compile.calls_of_python import expects_calls
 from xpr.compile.fusion import fusion_barriers
 from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, effects
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, effects, subjaxprs
 from xpr.core.memory import MemorySpace, kind_of_space
 from xpr.core.primitive import Primitive, Unsupported
 from xpr.core.source import line_number, metadata_of, name_stack, summarize
@@ -180,7 +181,8 @@ def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> li
     env: dict[Any, Value] = dict(zip(variables, arguments))
     barriers = fusion_barriers(jaxpr) if builder.platform == "cpu" else ()
     draws, builder.draws = builder.draws, builder.draws or draws_numbers(jaxpr)
-    builder.module.draws |= builder.draws
+    # Loops are compiled in one way, see compile_options.py.
+    builder.module.draws |= builder.draws and builder.runs_once and _draws_floats(jaxpr)
     barrier_of: dict[str, Value] = {}  # by the name of a value, which several variables may have: one barrier for all
     for eqn in jaxpr.eqns:
         if not eqn.outvars and not effects(Jaxpr([], [], [], [eqn])):
@@ -204,9 +206,25 @@ def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> li
     return [env[v] if type(v) is not Literal else literal(builder, v) for v in jaxpr.outvars]
 
 
+_RANDOM_BITS = (threefry2x32_p, rng_bit_generator_p)
+
+
 def draws_numbers(jaxpr: Jaxpr) -> bool:
     """Whether some equation makes random bits: elementwise functions are then lowered as in JAX, bit for bit."""
-    return any(eqn.primitive in (threefry2x32_p, rng_bit_generator_p) for eqn in jaxpr.eqns)
+    return any(eqn.primitive in _RANDOM_BITS for eqn in jaxpr.eqns)
+
+
+def _draws_floats(jaxpr: Jaxpr) -> bool:
+    """Whether floats are computed from random bits here, and not in the jaxprs of equations, which are given keys."""
+    random: set[Any] = set()
+    for eqn in jaxpr.eqns:
+        if any(subjaxprs(eqn)):
+            continue
+        if eqn.primitive in _RANDOM_BITS or not random.isdisjoint([v for v in eqn.invars if type(v) is not Literal]):
+            if any(dtypes.issubdtype(v.aval.dtype, np.inexact) for v in eqn.outvars):
+                return True
+            random.update(eqn.outvars)
+    return False
 
 
 def location(eqn: JaxprEqn) -> str:

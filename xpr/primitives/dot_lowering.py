@@ -1,7 +1,8 @@
 """Lowering of contractions (dot_general) to StableHLO.
 
-On CPU three kinds are lowered to other operations: products of small matrices to sums of elementwise products, those of
-a small matrix and a vector to calls of c/matvec.c, and products with several contracted axes to products with one.
+On CPU four kinds are lowered to other operations: products of small matrices to sums of elementwise products, those of
+a small matrix and a vector to calls of c/matvec.c, those of small matrices along their rows to calls of c/matmul.c, and
+products with several contracted axes to products with one.
 
 The right operand of a matrix product gets a fusion barrier on CPU if it may be one number that is broadcast. XLA:CPU
 (jaxlib 0.10.2) hands products to a library, together with what computes their operands, and there the product with such
@@ -34,7 +35,9 @@ Numbers = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
 _MULTIPLIED_AS = {**OF_TWO_BITS, dtypes.float4_e2m1fn: dtypes.float32}
 
 
+_MULTIPLIED_IN_C = (dtypes.float32, dtypes.float64)
 _FEW_TERMS, _SMALL_MATRIX = 8, 1 << 14  # elements
+_FEW_PRODUCTS = 1 << 19
 
 
 def free_axes(ndim: int, contracted: Sequence[int], batched: Sequence[int]) -> Axes:
@@ -82,6 +85,10 @@ def lower_dot_general(
     if not algorithm and (sizes := _sizes_of_matvec(b, lhs.aval, rhs.aval, out, ((lc, rc), (lb, rb)))):
         pair = [lhs, rhs] if lhs.aval.size >= rhs.aval.size else [rhs, lhs]
         return native_calls.call(b, native.MATVEC, sizes, pair, [out])
+    if lhs in b.matrices and lhs.aval.ndim - len(lc) == 1:
+        lhs, lc = b.matrices[lhs], (1 - lc[0],)
+    if not algorithm and (sizes := _sizes_of_matmul(b, lhs.aval, rhs.aval, out, ((lc, rc), (lb, rb)))):
+        return native_calls.call(b, native.MATMUL, sizes, [lhs, rhs], [out])
     numbers = (
         f"#stablehlo.dot<lhs_batching_dimensions = {int_list(lb)}, rhs_batching_dimensions = {int_list(rb)}, "
         f"lhs_contracting_dimensions = {int_list(lc)}, rhs_contracting_dimensions = {int_list(rc)}>"
@@ -104,7 +111,7 @@ def _sizes_of_matvec(
     """
     (lc, rc), (lb, _) = numbers
     is_possible = b.runs_once and native_calls.are_possible(b, lhs) and native_calls.are_possible(b, rhs)
-    if not is_possible or lb or len(lc) != 1 or out.dtype not in (dtypes.float32, dtypes.float64):
+    if not is_possible or lb or len(lc) != 1 or out.dtype not in _MULTIPLIED_IN_C:
         return ()
     matrix, (axis,) = (lhs, lc) if lhs.size >= rhs.size else (rhs, rc)
     terms = matrix.shape[axis]
@@ -114,6 +121,23 @@ def _sizes_of_matvec(
     if axis == matrix.ndim - 1:
         return out.dtype.itemsize, others, terms, 1
     return (out.dtype.itemsize, terms, others, 0) if axis == 0 else ()
+
+
+def _sizes_of_matmul(
+    b: Builder, lhs: ShapedArray, rhs: ShapedArray, out: ShapedArray, numbers: Numbers
+) -> tuple[int, ...]:
+    """The numbers for c/matmul.c, if it is to compute the product of the transpose of a matrix and a matrix; else none.
+
+    XLA calls oneDNN for these, such as gradients to the weights of dense layers, which takes 25 ms to write its kernels
+    when the first is computed. Products of small matrices take c/matmul.c less time than oneDNN, on two cores.
+    """
+    (lc, rc), (lb, _) = numbers
+    is_possible = b.runs_once and native_calls.are_possible(b, lhs) and native_calls.are_possible(b, rhs)
+    if not is_possible or lb or lc != (0,) or rc != (0,) or out.ndim != 2 or lhs.dtype != out.dtype:
+        return ()
+    terms, (rows, columns) = lhs.shape[0], out.shape
+    is_small = 0 < terms * rows * columns <= _FEW_PRODUCTS
+    return (out.dtype.itemsize, terms, rows, columns) if is_small and out.dtype in _MULTIPLIED_IN_C else ()
 
 
 def _merge_contracted(b: Builder, lhs: Value, rhs: Value, numbers: Numbers) -> tuple[Value, Value, Numbers]:
