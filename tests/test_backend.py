@@ -522,19 +522,23 @@ def test_programs_that_run_for_microseconds_are_compiled_quickly():
     assert quick(lambda x: [x * i for i in range(8)], 8) and not quick(lambda x: [x * i for i in range(2, 20)], 8)
     assert not quick(lambda x: jnp.concatenate([x * i for i in range(2, 20)]), 8), "each is a kernel"
     assert quick(lambda x: sum(jnp.tanh(x * i) for i in range(2, 20)), 8), "all of them are one"
-    assert not quick(lambda x: x + xpr.random.normal(xpr.random.key(0), x.shape), 8), "the last bits are those of JAX"
+    draw = lambda x: x + xpr.random.normal(xpr.random.key(0), x.shape)
+    assert not quick(draw, 8), "the last bits are those of JAX"
+    assert quick(lambda x: xpr.lax.fori_loop(0, 10, lambda i, x: draw(x), x), 8), "loops are compiled in one way"
+    assert quick(lambda x: [jnp.exp(x), xpr.random.split(xpr.random.key(0))], 8), "keys are the same in any case"
 
 
-def test_only_deep_networks_are_not_unrolled():
+def test_only_deep_networks_and_small_ones_are_not_unrolled():
     def network(x, depth):
         for _ in range(depth):
             x = xpr.numpy.tanh(x @ x)
         return x
 
-    def unrolled(f):
-        return lower_jaxpr(xpr.make_jaxpr(f)(np.ones((3, 3), np.float32)).jaxpr).codegen.unrolled
+    def unrolled(f, n=300):
+        return lower_jaxpr(xpr.make_jaxpr(f)(np.ones((n, n), np.float32)).jaxpr).codegen.unrolled
 
     assert unrolled(lambda x: x + 1) and unrolled(lambda x: network(x, 3)) and not unrolled(lambda x: network(x, 8))
+    assert unrolled(lambda x: network(x, 1), 30) and not unrolled(lambda x: network(x, 2), 30)
     assert unrolled(lambda x: xpr.lax.fori_loop(0, 9, lambda i, x: network(x, 8), x))
 
 
@@ -571,6 +575,7 @@ def test_quick_options_and_the_users(device):
     quick = Codegen(quick=True)
     assert flags_of(compile_options(device, None, codegen=quick))[0][emitters] is False
     assert flags_of(compile_options(device, {emitters: True}, codegen=quick))[0][emitters] is True
+    assert 2 <= flags_of(compile_options(device, None, codegen=quick))[0]["xla_cpu_parallel_codegen_split_count"] <= 32
 
 
 def test_vectors_are_wide_unless_the_user_says_otherwise(device):

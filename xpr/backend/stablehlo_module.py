@@ -19,7 +19,7 @@ from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import surely_at_least
 
 POLYMORPHIC = "jax.uses_shape_polymorphism = true"  # an attribute of modules
-_DEEP = 8  # products
+_DEEP, _DEEP_IF_QUICK = 8, 2  # products
 _FEW_ELEMENTS = 1 << 16  # of all results together; a program, or step of a loop, of fewer runs for microseconds
 _LONG_REDUCTION, _FEW_REPEATED = 32, 2  # elements of a result's loop, and how many of these
 
@@ -88,15 +88,15 @@ class Module(ProgramDevices):
 
     @property
     def codegen(self) -> Codegen:
-        """How XLA:CPU is to compile it: deep networks run as fast without unrolled loops, and compile 10 % sooner.
+        """How XLA:CPU is to compile it: networks run as fast without unrolled loops, and compile 10 % sooner.
 
         The fusion emitters compile a kernel once for all operations that are alike. Without them each of ten sums takes
         as long as the first, and so does each of a hundred parameters that an optimizer adds something to.
         """
-        unrolled = self.has_hot_loops or self.products < _DEEP
         alone = self.mesh is None and not self.is_polymorphic
         small = self.elements <= _FEW_ELEMENTS and self.repeated_reductions <= _FEW_REPEATED
         quick = small and alone and not (self.draws and self._rounds()) and not self._stores_many_alike()
+        unrolled = self.has_hot_loops or self.products < (_DEEP_IF_QUICK if quick else _DEEP)
         return Codegen(unrolled, self.has_large_transposes, quick, self._is_lone_function())
 
     def _rounds(self) -> bool:
