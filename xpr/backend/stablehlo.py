@@ -66,6 +66,7 @@ _WITH_SHAPE = {
     "stablehlo.iota": "stablehlo.dynamic_iota",
 }
 _LARGE = 1 << 18  # elements
+_INTEGERS = re.compile(r"array<i64: ([-\d, ]+)>")
 
 # Operations that XLA expands to some hundred others.
 _SERIES = frozenset({"chlo.atan", "chlo.erf", "chlo.erf_inv", "chlo.lgamma", "chlo.digamma"})
@@ -93,8 +94,8 @@ class Builder:
     """
 
     __slots__ = (
-        "_marked", "_sizes", "_written", "dimensions", "draws", "finished", "lines", "literals", "matrices", "metadata",
-        "module", "runs_once", "token", "varied",
+        "_marked", "_sizes", "_written", "definitions", "dimensions", "draws", "finished", "lines", "literals",
+        "metadata", "module", "runs_once", "token", "varied",
     )  # fmt: skip
 
     def __init__(self, module: Module, token: Value | None = None):
@@ -104,7 +105,8 @@ class Builder:
         self.runs_once = False
         self.dimensions: dict[str, Value] = {}  # the values of dimension variables
         self.literals: dict[tuple[ShapedArray, str], Value] = {}
-        self.matrices: dict[Value, Value] = {}  # by their transposes, which were written here
+        # The name, operands and properties of the operations whose results `op` wrote here.
+        self.definitions: dict[Value, tuple[str, Sequence[Value], str]] = {}
         self.lines: list[str] = []
         self.finished = 0  # how many lines are of equations that are lowered, and have their location and metadata
         self.metadata: Any = None  # of the equation that is lowered; None for none
@@ -164,11 +166,28 @@ class Builder:
             if self.metadata is not None:
                 self._marked[value.name] = (self.metadata, len(self.lines))
             self.lines.append(f"{value.name} = {text}")
+            self.definitions[value] = name, operands, properties
             count = math.inf if name == "stablehlo.scatter" or result.is_symbolic else result.size
             self.module.elements += count * 100 if name in _SERIES else count
             if self.varied and self._makes_varied(name, operands, result):
                 self.varied.add(value)
         return value
+
+    def element_of(self, x: Value) -> tuple[Value, int]:
+        """The array that `x`, of one element, was cut out of here, and the element's place among all of them, row by row.
+
+        If it was cut out of none, that is `x` itself.
+        """
+        place = 0
+        while (definition := self.definitions.get(x)) and definition[0] in ("stablehlo.reshape", "stablehlo.slice"):
+            name, (source,), properties = definition
+            if name == "stablehlo.slice":
+                starts, _, strides = (list(map(int, each.split(", "))) for each in _INTEGERS.findall(properties))
+                index = np.unravel_index(place, x.aval.shape)
+                at = [start + stride * int(i) for start, stride, i in zip(starts, strides, index)]
+                place = int(np.ravel_multi_index(at, source.aval.shape))
+            x = source
+        return x, place
 
     def _makes_varied(self, name: str, operands: Sequence[Value], result: ShapedArray) -> bool:
         """Whether the result of an operation is one of `varied`."""
@@ -332,11 +351,12 @@ class Builder:
         if not self.module.is_polymorphic and operand.aval.size >= _LARGE:
             kept = [i for i in permutation if operand.aval.shape[i] != 1]
             self.module.has_large_transposes |= kept != sorted(kept)
-        properties = f"permutation = {int_array(permutation)}"
-        result = self.op("stablehlo.transpose", (operand,), operand.aval.update(shape=shape), properties)
-        if list(permutation) == [1, 0]:
-            self.matrices[result] = operand
-        return result
+        return self.op(
+            "stablehlo.transpose",
+            (operand,),
+            operand.aval.update(shape=shape),
+            f"permutation = {int_array(permutation)}",
+        )
 
     def region(
         self,

@@ -85,8 +85,8 @@ def lower_dot_general(
     if not algorithm and (sizes := _sizes_of_matvec(b, lhs.aval, rhs.aval, out, ((lc, rc), (lb, rb)))):
         pair = [lhs, rhs] if lhs.aval.size >= rhs.aval.size else [rhs, lhs]
         return native_calls.call(b, native.MATVEC, sizes, pair, [out])
-    if lhs in b.matrices and lhs.aval.ndim - len(lc) == 1:
-        lhs, lc = b.matrices[lhs], (1 - lc[0],)
+    if b.platform == "cpu" and lhs.aval.ndim == 2 and len(lc) == 1 and not lb:
+        lhs, lc = _before_transpose(b, lhs, lc)
     if not algorithm and (sizes := _sizes_of_matmul(b, lhs.aval, rhs.aval, out, ((lc, rc), (lb, rb)))):
         return native_calls.call(b, native.MATMUL, sizes, [lhs, rhs], [out])
     numbers = (
@@ -121,6 +121,14 @@ def _sizes_of_matvec(
     if axis == matrix.ndim - 1:
         return out.dtype.itemsize, others, terms, 1
     return (out.dtype.itemsize, terms, others, 0) if axis == 0 else ()
+
+
+def _before_transpose(b: Builder, matrix: Value, contracted: Axes) -> tuple[Value, Axes]:
+    """The matrix that this one is the transpose of, and the axis that is contracted there; itself if it is of none."""
+    name, operands, properties = b.definitions.get(matrix, ("", [], ""))
+    if name == "stablehlo.transpose" and properties == "permutation = array<i64: 1, 0>":
+        return operands[0], (1 - contracted[0],)
+    return matrix, contracted
 
 
 def _sizes_of_matmul(

@@ -120,8 +120,8 @@ def _threefry_lower(b: Builder, operands: list[Value], avals: list[ShapedArray])
     """
     aval = avals[0]
     if native_calls.are_possible(b, aval) and b.runs_once and aval.size <= OF_C:
-        arrays = [int(x.aval.ndim > 0) for x in operands]
-        return native_calls.call(b, native.THREEFRY, [aval.size, *arrays], operands, avals)
+        kinds, arrays = zip(*[_read_by_c(b, x) for x in operands])
+        return native_calls.call(b, native.THREEFRY, [aval.size, *kinds], [x for x in arrays if x is not None], avals)
     separate = surely_below(aval.size, 1 + (FEW_WORDS if operands[0].aval.ndim == 0 else MANY_KEYS))
     together = separate and b.platform == "cpu"
     key = ("threefry2x32", aval, together)
@@ -131,6 +131,25 @@ def _threefry_lower(b: Builder, operands: list[Value], avals: list[ShapedArray])
     results = [aval.update(dtype=uint64)] if together else avals
     words = b.call(b.module.shared[key], [b.broadcast(x, aval.shape) for x in operands], results, not separate)
     return _words_of(b, words[0]) if together else words
+
+
+def _read_by_c(b: Builder, x: Value) -> tuple[int, Value | None]:
+    """How c/threefry.c is to read an operand, and from which value; None for the counts of a vector's elements.
+
+    XLA would compile a kernel, for 5 ms, to cut each word out of a key, to count, and to repeat a word.
+    """
+    name, operands, _ = b.definitions.get(x, ("", [], ""))
+    if name == "stablehlo.iota" and x.aval.ndim == 1:
+        return _COUNTS, None
+    if name == "stablehlo.broadcast_in_dim" and operands[0].aval.ndim == 0:
+        x = operands[0]
+    if x.aval.ndim > 0:
+        return _ARRAY, x
+    array, place = b.element_of(x)
+    return _ONE + place, array
+
+
+_COUNTS, _ARRAY, _ONE = range(3)  # as in c/threefry.c
 
 
 def _write_together(b: Builder, words: list[Value]) -> list[Value]:

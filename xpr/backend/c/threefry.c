@@ -7,6 +7,7 @@
 #include "text.h"
 
 enum { BLOCK = 64 };
+enum { COUNTS, ARRAY, ONE }; /* kinds of operands */
 
 static inline uint32_t rotated(uint32_t x, int bits) {
     return x << bits | x >> (32 - bits);
@@ -29,8 +30,8 @@ FOR_EACH_PROCESSOR void xpr_scramble(const uint32_t *keys0, const uint32_t *keys
     }
 }
 
-/* "n array array array array": the two words for each of n elements, of the words of the keys and of the counters, which
-   are arrays of n elements where the number is 1, and one for all elements where it is 0. */
+/* "n kind kind kind kind": the two words for each of n elements, of the words of the keys and of the counters. Their kinds are
+   0 for the counts 0, 1, 2 ..., for which there is no operand, 1 for an array of n, and 2 + i for the element i of an array. */
 void xpr_threefry(void *result, const void **operands, const char *text, size_t length, void *status) {
     long long numbers[5];
     uint32_t words[4][BLOCK], **results = result;
@@ -39,12 +40,17 @@ void xpr_threefry(void *result, const void **operands, const char *text, size_t 
     memset(words, 0, sizeof words);
     for (long long start = 0; start < numbers[0]; start += BLOCK) {
         size_t count = numbers[0] - start < BLOCK ? numbers[0] - start : BLOCK;
+        const uint32_t *const *operand = (const uint32_t *const *)operands;
         for (int i = 0; i < 4; i++) {
-            const uint32_t *operand = operands[i];
-            if (numbers[1 + i])
-                memcpy(words[i], operand + start, count * sizeof(uint32_t));
-            else
-                for (int j = 0; j < BLOCK; j++) words[i][j] = *operand;
+            long long kind = numbers[1 + i];
+            if (kind == COUNTS)
+                for (int j = 0; j < BLOCK; j++) words[i][j] = start + j;
+            else if (kind == ARRAY)
+                memcpy(words[i], *operand++ + start, count * sizeof(uint32_t));
+            else {
+                uint32_t word = (*operand++)[kind - ONE];
+                for (int j = 0; j < BLOCK; j++) words[i][j] = word;
+            }
         }
         xpr_scramble(words[0], words[1], words[2], words[3]);
         for (int i = 0; i < 2; i++) memcpy(results[i] + start, words[2 + i], count * sizeof(uint32_t));
