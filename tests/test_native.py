@@ -143,7 +143,7 @@ def test_products_of_matrices_and_vectors(dtype, rows, columns):
             (lambda a, y: jnp.einsum("ij,i->j", a.reshape(rows, -1), y), (a, y), (y, a)),
         ):
             program = xpr.jit(product).lower(*operands)
-            assert ("xpr_matvec" in program.as_text()) == (len(operands[1]) >= 8)
+            assert ("xpr_matvec" in program.as_text()) == (len(operands[1]) >= 2)
             found = program.compile()(*operands)
             np.testing.assert_allclose(found, np.matmul(*factors), 1e-4 if dtype == "float32" else 1e-12, 1e-5)
 

@@ -36,7 +36,7 @@ _MULTIPLIED_AS = {**OF_TWO_BITS, dtypes.float4_e2m1fn: dtypes.float32}
 
 
 _MULTIPLIED_IN_C = (dtypes.float32, dtypes.float64)
-_FEW_TERMS, _SMALL_MATRIX = 8, 1 << 14  # elements
+_FEW_TERMS, _SMALL_MATRIX = 2, 1 << 14  # elements
 _FEW_PRODUCTS = 1 << 19
 
 
