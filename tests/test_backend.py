@@ -528,18 +528,29 @@ def test_programs_that_run_for_microseconds_are_compiled_quickly():
     assert quick(lambda x: [jnp.exp(x), xpr.random.split(xpr.random.key(0))], 8), "keys are the same in any case"
 
 
-def test_only_deep_networks_and_small_ones_are_not_unrolled():
+def test_deep_networks_and_small_programs_are_not_unrolled():
     def network(x, depth):
         for _ in range(depth):
             x = xpr.numpy.tanh(x @ x)
         return x
 
-    def unrolled(f, n=300):
-        return lower_jaxpr(xpr.make_jaxpr(f)(np.ones((n, n), np.float32)).jaxpr).codegen.unrolled
+    def codegen(f, *shape):
+        return lower_jaxpr(xpr.make_jaxpr(f)(np.ones(shape, np.float32)).jaxpr).codegen
 
-    assert unrolled(lambda x: x + 1) and unrolled(lambda x: network(x, 3)) and not unrolled(lambda x: network(x, 8))
-    assert unrolled(lambda x: network(x, 1), 30) and not unrolled(lambda x: network(x, 2), 30)
-    assert unrolled(lambda x: xpr.lax.fori_loop(0, 9, lambda i, x: network(x, 8), x))
+    large, small, short_rows = (300, 300), (20, 30), (100, 10)
+    assert codegen(lambda x: x + 1, *large).unrolled and not codegen(lambda x: x + 1, *small).unrolled
+    assert codegen(lambda x: network(x, 3), *large).unrolled and not codegen(lambda x: network(x, 8), *large).unrolled
+    assert codegen(lambda x: xpr.lax.fori_loop(0, 9, lambda i, x: network(x, 8), x), 30, 30).unrolled
+    assert codegen(jnp.tanh, *short_rows)[:2] == (True, True) and not codegen(jnp.tanh, *large).narrow
+    assert not codegen(lambda x: network(x @ x.T, 2), 60, 10).unrolled
+    sums = lambda x: jnp.sum(x, 0) + jnp.sum(x, 1)
+    assert codegen(sums, 100, 100).unrolled and not codegen(sums, 50, 50).unrolled
+
+
+def test_vectors_of_short_rows_are_narrow(device):
+    option = "xla_cpu_prefer_vector_width"
+    assert flags_of(compile_options(device, None))[0][option] == 512
+    assert option not in flags_of(compile_options(device, None, codegen=Codegen(narrow=True)))[0]
 
 
 def test_a_loop_with_a_larger_state_is_one_kernel(device):

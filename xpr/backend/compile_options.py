@@ -26,7 +26,7 @@ HAS_AVX512 = FEATURES.get("AVX512F", False)
 _EXTRA_OPTIONS: dict[str, dict[str, str]] = {"cpu": {_SMALL_LOOP: "65536", _TILED_EMITTER: "true"}}
 
 # For programs whose loops are not to be unrolled, see `Module.codegen`. Networks run as fast; small loops, reductions
-# that combine rows, and stencils would be up to 5 times slower.
+# that combine many rows, and stencils of large arrays would be up to 5 times slower.
 _ROLLED_OPTIONS: dict[str, dict[str, str]] = {"cpu": {"xla_cpu_disable_loop_unrolling": "true"}}
 
 # The fusion emitters generate better code for models, but take half of the time in which a program of few operations is
@@ -44,6 +44,7 @@ UNOPTIMIZED = {"xla_backend_optimization_level": 0, **QUICK_OPTIONS["cpu"]}
 
 # XLA prefers vectors of 256 bits on machines that have 512. In wide ones functions of many elements take 1 to 0.6 times
 # as long, programs of many small operations 1 to 0.5 times, and these compile up to twice as fast. Nothing was slower.
+# Small programs with short rows have those of 256 bits, see `Module.codegen`.
 _VECTOR_WIDTH: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_prefer_vector_width": 512}}
 
 process_options: dict[str, Any] = {}  # XLA's flags for all programs of this process; the tests set them (conftest.py)
@@ -67,7 +68,8 @@ def compile_options(device: Device, overrides: dict[str, Any] | None, codegen: C
         extra[option] = str(overrides.pop(option))
     efforts = {name: overrides.pop(name) for name in _EFFORTS if name in overrides}
     quick = QUICK_OPTIONS.get(device.platform, {}) if codegen.quick else {}
-    flags = {**_VECTOR_WIDTH.get(device.platform, {}), **process_options, **quick, **overrides}
+    width = {} if codegen.narrow else _VECTOR_WIDTH.get(device.platform, {})
+    flags = {**width, **process_options, **quick, **overrides}
     options = updated(_with_extra_options(options_for(device), extra), flags)
     for name, value in efforts.items():
         if not hasattr(options.executable_build_options, name):

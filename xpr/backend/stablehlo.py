@@ -174,7 +174,7 @@ class Builder:
         return value
 
     def element_of(self, x: Value) -> tuple[Value, int]:
-        """The array that `x`, of one element, was cut out of here, and the element's place among all of them, row by row.
+        """The array that `x`, of one element, was cut out of here, and the place of the element, counted row by row.
 
         If it was cut out of none, that is `x` itself.
         """
@@ -223,7 +223,7 @@ class Builder:
     ) -> list[Value]:
         """One operation with any number of results; `attributes` are the discardable ones, `{key = value}`."""
         if name == "stablehlo.while":
-            self.module.has_hot_loops = True
+            self.module.has_loops = self.module.has_hot_loops = True
         out = self.module.fresh()
         types = ", ".join(tensor_type(v.aval) for v in operands)
         names = ", ".join(v.name for v in operands)

@@ -5,6 +5,7 @@ Nothing here needs a compiler.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -19,8 +20,12 @@ from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import surely_at_least
 
 POLYMORPHIC = "jax.uses_shape_polymorphism = true"  # an attribute of modules
-_DEEP, _DEEP_IF_QUICK = 8, 2  # products
+_DEEP, _NETWORK = 8, 2  # products
 _FEW_ELEMENTS = 1 << 16  # of all results together; a program, or step of a loop, of fewer runs for microseconds
+_SMALL = 1 << 13  # elements of an array
+_MANY_ROWS, _SHORT_ROW = 512, 16  # elements: of an array with short rows, and of a vector of 512 bits
+
+_SHAPE = re.compile(r"tensor<((?:\d+x)+)")
 _LONG_REDUCTION, _FEW_REPEATED = 32, 2  # elements of a result's loop, and how many of these
 
 # Operations with floats as their results, and those that are the same however they are compiled, by themselves.
@@ -44,15 +49,21 @@ class Codegen(NamedTuple):
 
     Attributes:
       unrolled: loops are unrolled.
+      narrow: vectors are of 256 bits.
       tiled: transposes are computed tile by tile.
       quick: the program takes more time to compile than to run.
       lone: the program is one exponential or hyperbolic tangent.
     """
 
     unrolled: bool = True
+    narrow: bool = False
     tiled: bool = False
     quick: bool = False
     lone: bool = False
+
+
+def _has_short_rows(shape: tuple[int, ...]) -> bool:
+    return len(shape) > 1 and 1 < shape[-1] < _SHORT_ROW and math.prod(shape) >= _MANY_ROWS
 
 
 class Module(ProgramDevices):
@@ -68,6 +79,7 @@ class Module(ProgramDevices):
         self.draws = False  # whether it draws random numbers outside of loops, those of JAX to the last bit
         self.products = 0  # how many matrix products it has
         self.repeated_reductions = 0  # long ones, after the first of each kind
+        self.has_loops = False  # whether it has `while`
         self.has_hot_loops = False  # whether some are several times slower on CPU if they are not unrolled
         self.has_large_transposes = False
         self.callbacks: list[Callback] = []  # the Python functions it calls, by the number it calls them by
@@ -88,16 +100,32 @@ class Module(ProgramDevices):
 
     @property
     def codegen(self) -> Codegen:
-        """How XLA:CPU is to compile it: networks run as fast without unrolled loops, and compile 10 % sooner.
+        """How XLA:CPU is to compile it.
 
         The fusion emitters compile a kernel once for all operations that are alike. Without them each of ten sums takes
         as long as the first, and so does each of a hundred parameters that an optimizer adds something to.
         """
         alone = self.mesh is None and not self.is_polymorphic
-        small = self.elements <= _FEW_ELEMENTS and self.repeated_reductions <= _FEW_REPEATED
-        quick = small and alone and not (self.draws and self._rounds()) and not self._stores_many_alike()
-        unrolled = self.has_hot_loops or self.products < (_DEEP_IF_QUICK if quick else _DEEP)
-        return Codegen(unrolled, self.has_large_transposes, quick, self._is_lone_function())
+        few = self.elements <= _FEW_ELEMENTS and self.repeated_reductions <= _FEW_REPEATED
+        return self._codegen(few and alone and not (self.draws and self._rounds()) and not self._stores_many_alike())
+
+    def codegen_of_operation(self) -> Codegen:
+        """How XLA:CPU is to compile it, which is a single operation: quickly, however long it runs."""
+        return self._codegen(True)
+
+    def _codegen(self, quick: bool) -> Codegen:
+        """Deep networks run as fast without unrolled loops, and compile 10 % sooner; small arrays up to 10 times.
+
+        LLVM unrolls the loops over rows of a known length, and what the vectors leave of each: `tanh` of [20, 30] takes
+        160 ms to compile, and 20 ms if it doesn't. Only where many rows are shorter than a vector, that is slower to
+        run, and vectors of 256 bits leave less of each.
+        """
+        unrolled, narrow = self.has_hot_loops or self.products < _DEEP, False
+        if quick and not self.has_loops and not self.is_polymorphic:
+            shapes = [tuple(map(int, shape.split("x")[:-1])) for shape in set(_SHAPE.findall("".join(self.functions)))]
+            if all(math.prod(shape) <= _SMALL for shape in shapes):
+                unrolled = narrow = self.products < _NETWORK and any(map(_has_short_rows, shapes))
+        return Codegen(unrolled, narrow, self.has_large_transposes, quick, self._is_lone_function())
 
     def _rounds(self) -> bool:
         """Whether results may depend on how kernels are compiled, on products that are added in one instruction say."""

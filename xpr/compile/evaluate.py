@@ -18,7 +18,7 @@ from xpr.backend.array import Array, result
 from xpr.backend.buffers import moved
 from xpr.backend.operands import operand_buffer
 from xpr.backend.sharding import NamedSharding
-from xpr.backend.stablehlo_module import Codegen, Module
+from xpr.backend.stablehlo_module import Module
 from xpr.compile.committed import device_of
 from xpr.compile.host import HOST_LIMIT, host_values, runs_on_host, without_warnings
 from xpr.compile.lower import lower_jaxpr, lower_operation
@@ -66,7 +66,7 @@ class OperationPlan:
             module = lower_jaxpr(self.program, self.device.platform)
         text, name = module.text(primitive.name), primitive.name
         executable = compiler.compile(
-            text, self.out_avals, self.device, name=name, codegen=Codegen(quick=True),
+            text, self.out_avals, self.device, name=name, codegen=module.codegen_of_operation(),
             is_tiered=is_operation_tiered(self.out_avals),
         )  # fmt: skip
         self.execute, self.handlers = executable.raw.execute_sharded, executable.handlers
