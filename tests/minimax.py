@@ -114,8 +114,9 @@ def tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | None]]:
     return {
         "SINE_OF_HALF_TURNS": (
             "sin(pi x) / x in x^2, |x| <= 1/2", of_square(lambda x: mp.sin(pi * x), pi), 0, mp.mpf("0.2502"), 6, None),
-        "TANGENT_OF_HALF_TURNS": (
-            "tan(pi x) / x in x^2, |x| <= 1/4", of_square(lambda x: mp.tan(pi * x), pi), 0, mp.mpf("0.06253"), 9, None),
+        "TANGENT_OF_QUARTER_TURNS": (
+            "tan(pi x / 2) / x in x^2, |x| <= 1/2", of_square(lambda x: mp.tan(pi * x / 2), pi / 2), 0,
+            mp.mpf("0.2502"), 8, None),
         "ARCTANGENT": ("arctan(x) / x in x^2, |x| <= tan(pi / 8)", arc, 0, eighth**2, 7, None),
         "ARCSINE": ("arcsin(x) / x in x^2, |x| <= 1/2", arcsine, 0, mp.mpf("0.2501"), 8, None),
         "EXPONENTIAL": ("exp(x), |x| <= log(2) / 2", mp.exp, -half_ln2, half_ln2, 8, None),

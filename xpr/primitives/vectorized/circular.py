@@ -19,7 +19,7 @@ from xpr.primitives.vectorized.coefficients import (
     LONG_COSINE,
     LONG_SINE,
     SINE_OF_HALF_TURNS,
-    TANGENT_OF_HALF_TURNS,
+    TANGENT_OF_QUARTER_TURNS,
 )
 from xpr.primitives.vectorized.expressions import Expression, polynomial, ratio, select, times_sign, whole_bits
 from xpr.primitives.vectorized.rule import on_cpu
@@ -28,18 +28,21 @@ _BOUNDS = (2.0**51, 2.0**77, 2.0**103)  # between the ranges
 _TINY = 2.0**-13  # below it sin(x) = x = tan(x) to a third of an ulp
 
 
-def _half_turns(x: Expression, shift: float = 0.0) -> tuple[Expression, Expression, Expression]:
-    """n, by its lowest bit as an integer, and f in two parts, where x / pi = n + shift + f and |f| <= 1/2, nearly."""
-    parts = [x.constant(part) for part in INVERSE_PI[0]]
+def _half_turns(x: Expression, shift: float = 0.0, halves: int = 1) -> tuple[Expression, Expression, Expression]:
+    """n, by its lowest bit as an integer, and f in two parts, where halves x / pi = n + shift + f and |f| <= 1/2, nearly.
+
+    `halves` is a power of 2: into how many parts half a turn is divided.
+    """
+    parts = [x.constant(halves * part) for part in INVERSE_PI[0]]
     for bound, others in zip(_BOUNDS, INVERSE_PI[1:]):
         is_larger = abs(x) >= bound
-        parts = [select(is_larger, other, part) for other, part in zip(others, parts)]
+        parts = [select(is_larger, halves * other, part) for other, part in zip(others, parts)]
     first, second, third = [x * part for part in parts]
-    n1, n2 = first.round(), second.round()
-    rest = (first - n1) + (second - n2)  # exact, as is what is taken from it
-    n3 = (rest - shift).round() if shift else rest.round()
-    rest = rest - n3
-    return whole_bits(n1 + n2 + n3), (rest - shift if shift else rest), third
+    n = first.round()
+    rest = (first - n) + second  # exact, as is what is taken from it
+    more = (rest + third - shift if shift else rest + third).round()
+    rest = rest - more
+    return whole_bits(n + more), (rest - shift if shift else rest), third
 
 
 def _sine_of_half_turns(n: Expression, f: Expression) -> Expression:
@@ -60,13 +63,12 @@ def cosine(x: Expression) -> Expression:
 
 
 def tangent(x: Expression) -> Expression:
-    """tan(pi f); it is 1 / tan(pi (1/2 - f)) for f beyond 1/4, and 1 / tan(pi (-1/2 - f)) for f below -1/4."""
-    _, first, second = _half_turns(x.to(float64))
+    """tan(x) = tan(pi/2 f) for even n, and -1 / tan(pi/2 f) for odd n, where x = (n + f) pi/2."""
+    n, first, second = _half_turns(x.to(float64), halves=2)
     f = first + second
-    is_far = abs(f) > 0.25
-    f = select(is_far, (times_sign(f.constant(0.5), f) - first) - second, f)
-    near = f * polynomial(f * f, TANGENT_OF_HALF_TURNS)
-    result = select(is_far, 1.0, near) / select(is_far, near, 1.0)
+    is_odd = (n & 1).equals(1)
+    near = f * polynomial(f * f, TANGENT_OF_QUARTER_TURNS)
+    result = select(is_odd, -1.0, near) / select(is_odd, near, 1.0)
     return select(abs(x) < _TINY, x, result.to(float32))
 
 
