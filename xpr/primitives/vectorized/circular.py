@@ -29,9 +29,9 @@ _TINY = 2.0**-13  # below it sin(x) = x = tan(x) to a third of an ulp
 
 
 def _half_turns(x: Expression, shift: float = 0.0, halves: int = 1) -> tuple[Expression, Expression, Expression]:
-    """n, by its lowest bit as an integer, and f in two parts, where halves x / pi = n + shift + f and |f| <= 1/2, nearly.
+    """n, by its lowest bit as an integer, and f in two parts, where x / pi = (n + shift + f) / halves and |f| <= 1/2.
 
-    `halves` is a power of 2: into how many parts half a turn is divided.
+    `halves`, a power of 2, is into how many parts half a turn is divided.
     """
     parts = [x.constant(halves * part) for part in INVERSE_PI[0]]
     for bound, others in zip(_BOUNDS, INVERSE_PI[1:]):
