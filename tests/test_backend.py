@@ -537,14 +537,26 @@ def test_deep_networks_and_small_programs_are_not_unrolled():
     def codegen(f, *shape):
         return lower_jaxpr(xpr.make_jaxpr(f)(np.ones(shape, np.float32)).jaxpr).codegen
 
-    large, small, short_rows = (300, 300), (20, 30), (100, 10)
+    large, small, short_rows = (300, 300), (20, 30), (300, 10)
     assert codegen(lambda x: x + 1, *large).unrolled and not codegen(lambda x: x + 1, *small).unrolled
     assert codegen(lambda x: network(x, 3), *large).unrolled and not codegen(lambda x: network(x, 8), *large).unrolled
-    assert codegen(lambda x: xpr.lax.fori_loop(0, 9, lambda i, x: network(x, 8), x), 30, 30).unrolled
     assert codegen(jnp.tanh, *short_rows)[:2] == (True, True) and not codegen(jnp.tanh, *large).narrow
     assert not codegen(lambda x: network(x @ x.T, 2), 60, 10).unrolled
     sums = lambda x: jnp.sum(x, 0) + jnp.sum(x, 1)
-    assert codegen(sums, 100, 100).unrolled and not codegen(sums, 50, 50).unrolled
+    assert codegen(sums, 150, 150).unrolled and not codegen(sums, 50, 50).unrolled
+
+
+def test_loops_over_rows_are_not_unrolled():
+    def codegen(step, *shape):
+        loop = lambda x: xpr.lax.fori_loop(0, 9, lambda i, x: step(x), x)
+        return lower_jaxpr(xpr.make_jaxpr(loop)(np.ones(shape, np.float32)).jaxpr).codegen[:2]
+
+    rolled, unrolled_and_narrow = (False, False), (True, True)
+    for step in (jnp.tanh, xpr.nn.softmax, lambda x: x @ x):
+        assert codegen(step, 30, 30) == rolled
+    for step in (lambda x: x.T @ x, lambda x: jnp.roll(x, 1, 0), lambda x: x[:, :8].sum() + x):
+        assert codegen(step, 30, 30) == unrolled_and_narrow
+    assert codegen(jnp.tanh, 30, 3) == unrolled_and_narrow and codegen(jnp.tanh, 600, 600) == (True, False)
 
 
 def test_vectors_of_short_rows_are_narrow(device):

@@ -22,10 +22,16 @@ from xpr.dimensions.expressions import surely_at_least
 POLYMORPHIC = "jax.uses_shape_polymorphism = true"  # an attribute of modules
 _DEEP, _NETWORK = 8, 2  # products
 _FEW_ELEMENTS = 1 << 16  # of all results together; a program, or step of a loop, of fewer runs for microseconds
-_SMALL = 1 << 13  # elements of an array
+_SMALL, _SMALL_BESIDE_LOOPS = 1 << 14, 1 << 18  # elements of an array, of which a step of a loop may read a part
 _MANY_ROWS, _SHORT_ROW = 512, 16  # elements: of an array with short rows, and of a vector of 512 bits
+_SHORT = 1 << 11  # elements of all results together
 
 _SHAPE = re.compile(r"tensor<((?:\d+x)+)")
+_SHAPE_OF_FLOATS = re.compile(r"tensor<((?:\d+x)+)(?:bf|f)\d")
+_NOT_BY_ROWS = re.compile(  # operations on parts of rows, on columns, or on pairs of numbers
+    r'"stablehlo\.(?:concatenate|gather|pad|reduce_window|scatter|sort)"|:2 = "stablehlo\.reduce"|'
+    r'"stablehlo\.dot_general"(?!.*lhs_contracting_dimensions = \[1\], rhs_contracting_dimensions = \[0\])'
+)
 _LONG_REDUCTION, _FEW_REPEATED = 32, 2  # elements of a result's loop, and how many of these
 
 # Operations with floats as their results, and those that are the same however they are compiled, by themselves.
@@ -41,7 +47,7 @@ _STORED = re.compile(r'"(?:func\.return|stablehlo\.concatenate)"\(([^)]*)\)')
 _MANY_ALIKE = 8  # values that a program stores, beyond one of each kind
 
 _FUNCTIONS = ('"stablehlo.exponential"', '"stablehlo.tanh"')
-_SHORT = 1000  # characters: a text that may have one operation
+_ONE_OPERATION = 1000  # characters: a text that may have one operation
 
 
 class Codegen(NamedTuple):
@@ -62,8 +68,17 @@ class Codegen(NamedTuple):
     lone: bool = False
 
 
+def _shapes(pattern: re.Pattern[str], text: str) -> list[tuple[int, ...]]:
+    return [tuple(map(int, shape.split("x")[:-1])) for shape in set(pattern.findall(text))]
+
+
 def _has_short_rows(shape: tuple[int, ...]) -> bool:
     return len(shape) > 1 and 1 < shape[-1] < _SHORT_ROW and math.prod(shape) >= _MANY_ROWS
+
+
+def _is_short(shape: tuple[int, ...]) -> bool:
+    """Whether the last axis that isn't of one element is shorter than a vector."""
+    return 1 < next((n for n in reversed(shape) if n > 1), 1) < _SHORT_ROW
 
 
 class Module(ProgramDevices):
@@ -118,13 +133,21 @@ class Module(ProgramDevices):
 
         LLVM unrolls the loops over rows of a known length, and what the vectors leave of each: `tanh` of [20, 30] takes
         160 ms to compile, and 20 ms if it doesn't. Only where many rows are shorter than a vector, that is slower to
-        run, and vectors of 256 bits leave less of each.
+        run, and vectors of 256 bits leave less of each. Loops over whole rows run up to five times faster so, and those
+        over parts of rows, and some products, several times slower.
         """
         unrolled, narrow = self.has_hot_loops or self.products < _DEEP, False
-        if quick and not self.has_loops and not self.is_polymorphic:
-            shapes = [tuple(map(int, shape.split("x")[:-1])) for shape in set(_SHAPE.findall("".join(self.functions)))]
-            if all(math.prod(shape) <= _SMALL for shape in shapes):
-                unrolled = narrow = self.products < _NETWORK and any(map(_has_short_rows, shapes))
+        text = "".join(self.functions) if quick and not self.is_polymorphic else ""
+        shapes = _shapes(_SHAPE, text)
+        largest = max(map(math.prod, shapes), default=1)
+        if text and self.has_loops and self.elements <= _FEW_ELEMENTS:
+            by_rows = not _NOT_BY_ROWS.search(text) and not any(map(_is_short, _shapes(_SHAPE_OF_FLOATS, text)))
+            unrolled = narrow = largest > _SMALL_BESIDE_LOOPS or not by_rows
+        elif self.has_loops:
+            narrow = self.elements <= _SMALL_BESIDE_LOOPS
+        elif text and largest <= _SMALL:
+            several = self.elements > _SHORT and self.products < _NETWORK
+            unrolled = narrow = several and any(map(_has_short_rows, shapes))
         return Codegen(unrolled, narrow, self.has_large_transposes, quick, self._is_lone_function())
 
     def _rounds(self) -> bool:
@@ -146,7 +169,9 @@ class Module(ProgramDevices):
     def _is_lone_function(self) -> bool:
         """Whether it is one operation, of those in `_FUNCTIONS`."""
         text = self.functions[0] if len(self.functions) == 1 else ""
-        return len(text) < _SHORT and text.count('"stablehlo.') == 1 and any(name in text for name in _FUNCTIONS)
+        return (
+            len(text) < _ONE_OPERATION and text.count('"stablehlo.') == 1 and any(name in text for name in _FUNCTIONS)
+        )
 
     def add_reduction(self, kind: Any, reduced: Any) -> None:
         """Counts a reduction of `reduced` elements to one; XLA may compile those of one kind together."""
