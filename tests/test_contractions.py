@@ -218,7 +218,7 @@ def test_small_matrices_are_summed_on_cpu_alone() -> None:
     assert "dot_general" not in dots("cpu", (100, 4, 4), (100, 4, 4), STACKS)
     assert "dot_general" in dots("cuda", (100, 4, 4), (100, 4, 4), STACKS)
     assert "dot_general" in dots("cpu", (100, 64, 64), (100, 64, 64), STACKS)
-    assert "dot_general" in dots("cpu", (2, 2), (2, 2), (((1,), (0,)), ((), ())))
+    assert "dot_general" in dots("cpu", (9, 9), (9, 9), (((1,), (0,)), ((), ())))
 
 
 def test_few_small_matrices_are_summed_in_loops_alone() -> None:

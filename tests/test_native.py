@@ -168,6 +168,26 @@ def test_products_along_rows(terms, m, n, dtype):
 
 
 @BUILT
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("terms, m, n", [(2, 2, 2), (5, 7, 6), (3, 2, 40), (3, 40, 2), (100, 2, 2)])
+def test_products_of_few_numbers(terms, m, n, dtype):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(m, terms)).astype(dtype), rng.normal(size=(terms, n)).astype(dtype)
+    with enable_x64():
+        for product, left, right in (
+            (lambda x, y: x @ y, x, y),
+            (lambda x, y: x @ y.T, x, y.T),
+            (lambda x, y: x.T @ y, x.T, y),
+            (lambda x, y: x.T @ y.T, x.T, y.T),
+        ):
+            program = xpr.jit(product).lower(left, right)
+            assert "xpr_matmul" in program.as_text()
+            np.testing.assert_allclose(
+                program.compile()(left, right), x @ y, 1e-4 if dtype == "float32" else 1e-11, 1e-6
+            )
+
+
+@BUILT
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize(
     "shape, axes", [((32,), 0), ((4095,), 0), ((3, 77), 1), ((77, 3), 0), ((4, 50, 7), 1), ((2, 9, 7, 3), (1, 2))]
@@ -222,6 +242,7 @@ def test_products_that_xla_computes():
         (along_rows, f16(9, 9), f16(9, 9)),
         (along_rows, f32(100, 100), f32(100, 100)),
         (lambda x, y: jnp.einsum("bij,bik->bjk", x, y), f32(3, 9, 9), f32(3, 9, 9)),
+        (lambda x, y: jnp.einsum("i,ijk->jk", x, y), f32(3), f32(3, 4, 5)),
         (lambda x, y: lax.scan(lambda y, _: (x.T @ y, None), y, None, 5)[0], f32(9, 9), f32(9, 9)),
     ):
         assert "xpr_matmul" not in xpr.jit(product).lower(x, y).as_text()

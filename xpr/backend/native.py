@@ -49,7 +49,7 @@ _COUNTED = re.compile(f'"({MATVEC}|{MATMUL}|{REDUCE}|{THREEFRY})".*?backend_conf
 FLOPS_OF_THREEFRY = 115  # for each element: 20 rounds of 5, five injections of the key of 3
 _FLOPS: dict[str, Callable[..., float]] = {  # of the numbers that a call has as its text
     MATVEC: lambda itemsize, rows, columns, along_rows: 2 * rows * columns,
-    MATMUL: lambda itemsize, terms, rows, columns: 2 * terms * rows * columns,
+    MATMUL: lambda itemsize, terms, rows, columns, *strides: 2 * terms * rows * columns,
     REDUCE: lambda operation, dtype, *sizes: math.prod(sizes),
     THREEFRY: lambda n, *are_arrays: FLOPS_OF_THREEFRY * n,
 }

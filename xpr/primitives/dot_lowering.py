@@ -1,8 +1,8 @@
 """Lowering of contractions (dot_general) to StableHLO.
 
 On CPU four kinds are lowered to other operations: products of small matrices to sums of elementwise products, those of
-a small matrix and a vector to calls of c/matvec.c, those of small matrices along their rows to calls of c/matmul.c, and
-products with several contracted axes to products with one.
+a small matrix and a vector to calls of c/matvec.c, those of small matrices for which XLA would call oneDNN to calls of
+c/matmul.c, and products with several contracted axes to products with one.
 
 The right operand of a matrix product gets a fusion barrier on CPU if it may be one number that is broadcast. XLA:CPU
 (jaxlib 0.10.2) hands products to a library, together with what computes their operands, and there the product with such
@@ -37,7 +37,7 @@ _MULTIPLIED_AS = {**OF_TWO_BITS, dtypes.float4_e2m1fn: dtypes.float32}
 
 _MULTIPLIED_IN_C = (dtypes.float32, dtypes.float64)
 _FEW_TERMS, _SMALL_MATRIX = 2, 1 << 14  # elements
-_FEW_PRODUCTS = 1 << 19
+_FEW_PRODUCTS, _FEW_ALONG_ROWS = 1 << 9, 1 << 19
 
 
 def free_axes(ndim: int, contracted: Sequence[int], batched: Sequence[int]) -> Axes:
@@ -134,18 +134,24 @@ def _before_transpose(b: Builder, matrix: Value, contracted: Axes) -> tuple[Valu
 def _sizes_of_matmul(
     b: Builder, lhs: ShapedArray, rhs: ShapedArray, out: ShapedArray, numbers: Numbers
 ) -> tuple[int, ...]:
-    """The numbers for c/matmul.c, if it is to compute the product of the transpose of a matrix and a matrix; else none.
+    """The numbers for c/matmul.c, if it is to compute the product of two matrices; else none.
 
-    XLA calls oneDNN for these, such as gradients to the weights of dense layers, which takes 25 ms to write its kernels
-    when the first is computed. Products of small matrices take c/matmul.c less time than oneDNN, on two cores.
+    XLA calls oneDNN for products of a few numbers, and of columns of the left matrix, such as gradients to the weights
+    of dense layers. It takes 25 ms to write its kernels when it is called first, and more time for small matrices than
+    c/matmul.c does.
     """
     (lc, rc), (lb, _) = numbers
     is_possible = b.runs_once and native_calls.are_possible(b, lhs) and native_calls.are_possible(b, rhs)
-    if not is_possible or lb or lc != (0,) or rc != (0,) or out.ndim != 2 or lhs.dtype != out.dtype:
+    are_matrices = lhs.ndim == rhs.ndim == 2 and len(lc) == 1 and not lb
+    if not is_possible or not are_matrices or out.dtype not in _MULTIPLIED_IN_C:
         return ()
-    terms, (rows, columns) = lhs.shape[0], out.shape
-    is_small = 0 < terms * rows * columns <= _FEW_PRODUCTS
-    return (out.dtype.itemsize, terms, rows, columns) if is_small and out.dtype in _MULTIPLIED_IN_C else ()
+    (left,), (right,), (rows, columns) = lc, rc, out.shape
+    terms = lhs.shape[left]
+    most = _FEW_ALONG_ROWS if left == right == 0 else _FEW_PRODUCTS
+    if lhs.dtype != out.dtype or not 0 < terms * rows * columns <= most:
+        return ()
+    strides = *((1, terms) if left else (rows, 1)), *((1, terms) if right else (columns, 1))
+    return out.dtype.itemsize, terms, rows, columns, *strides
 
 
 def _merge_contracted(b: Builder, lhs: Value, rhs: Value, numbers: Numbers) -> tuple[Value, Value, Numbers]:

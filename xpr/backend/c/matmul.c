@@ -1,4 +1,4 @@
-/* Products of small matrices that are contracted along their rows on CPU, called from programs as the functions in sort.c. */
+/* Products of small matrices on CPU, called from compiled programs as the functions in sort.c are. */
 
 #include <stddef.h>
 
@@ -8,14 +8,18 @@
 enum { ROWS = 4, TERMS = 64 }; /* of the result, and of its sums, that are computed together */
 enum { PACKED = 1 << 16 };      /* bytes of the right matrix that are packed at a time */
 
-/* A function of matrices with `terms` rows of m and of n numbers, and vectors of so many bytes. It packs a part of the right
-   matrix into panels of two vectors' columns, with zeros beyond the last one. Eight sums, of four rows, don't wait for each
-   other. */
+/* A matrix: how far its next term is, of the sums, and its next row or column, of the result. */
+typedef struct {
+    const void *start;
+    long long term, next;
+} operand;
+
+/* A function of operands, and vectors of so many bytes. It packs a part of the right one into panels of two vectors' columns,
+   with zeros beyond the last one. Eight sums, of four rows, don't wait for each other. */
 #define MATMUL(number, processor, bytes, attribute)                                                              \
     typedef number number##s##processor __attribute__((vector_size(bytes), aligned(sizeof(number))));            \
     attribute static void matmul_##number##processor(                                                            \
-        number *restrict result, const number *left, const number *right, long long terms, long long m,          \
-        long long n) {                                                                                           \
+        number *restrict result, operand left, operand right, long long terms, long long m, long long n) {       \
         enum { WIDTH = bytes / sizeof(number), COLUMNS = 2 * WIDTH, PANELS = PACKED / bytes / 2 / TERMS };       \
         typedef number##s##processor lanes;                                                                      \
         lanes packed[PANELS * TERMS * 2];                                                                        \
@@ -26,19 +30,24 @@ enum { PACKED = 1 << 16 };      /* bytes of the right matrix that are packed at 
                 for (int j = 0; j < width; j += COLUMNS)                                                         \
                     for (int t = 0; t < count; t++) {                                                            \
                         number *to = (number *)(packed + j / WIDTH * TERMS + t * 2);                             \
-                        const number *from = right + (start + t) * n + first + j;                                \
-                        for (int c = 0; c < COLUMNS; c++) to[c] = j + c < width ? from[c] : 0;                   \
+                        const number *from = right.start;                                                        \
+                        from += (start + t) * right.term + (first + j) * right.next;                             \
+                        if (right.next == 1)                                                                     \
+                            for (int c = 0; c < COLUMNS; c++) to[c] = j + c < width ? from[c] : 0;               \
+                        else                                                                                     \
+                            for (int c = 0; c < COLUMNS; c++) to[c] = j + c < width ? from[c * right.next] : 0;  \
                     }                                                                                            \
                 for (long long i = 0; i < m; i += ROWS) {                                                        \
                     int rows = m - i < ROWS ? m - i : ROWS;                                                      \
-                    const number *a = left + start * m + i, *b = rows > 1 ? a + 1 : a,                           \
-                                 *c = rows > 2 ? a + 2 : a, *d = rows > 3 ? a + 3 : a;                           \
+                    const number *a = (const number *)left.start + start * left.term + i * left.next,            \
+                                 *b = rows > 1 ? a + left.next : a, *c = rows > 2 ? b + left.next : a,           \
+                                 *d = rows > 3 ? c + left.next : a;                                              \
                     for (int j = 0; j < width; j += COLUMNS) {                                                   \
                         const lanes *panel = packed + j / WIDTH * TERMS;                                         \
                         lanes sums[ROWS][2] = {{{0}}};                                                           \
                         for (int t = 0; t < count; t++) {                                                        \
                             lanes x = panel[t * 2], y = panel[t * 2 + 1];                                        \
-                            long long at = t * m;                                                                \
+                            long long at = t * left.term;                                                         \
                             sums[0][0] += a[at] * x, sums[0][1] += a[at] * y;                                    \
                             sums[1][0] += b[at] * x, sums[1][1] += b[at] * y;                                    \
                             sums[2][0] += c[at] * x, sums[2][1] += c[at] * y;                                    \
@@ -63,15 +72,15 @@ MATMUL(float, _avx512, 64, WITH_AVX512)
 MATMUL(double, _avx512, 64, WITH_AVX512)
 
 #define MULTIPLY(processor)                                                                                      \
-    numbers[0] == sizeof(double)                                                                                 \
-        ? matmul_double##processor(result, operands[0], operands[1], numbers[1], numbers[2], numbers[3])         \
-        : matmul_float##processor(result, operands[0], operands[1], numbers[1], numbers[2], numbers[3])
+    numbers[0] == sizeof(double) ? matmul_double##processor(result, left, right, numbers[1], numbers[2], numbers[3]) \
+                                 : matmul_float##processor(result, left, right, numbers[1], numbers[2], numbers[3])
 
-/* "bytes terms m n": the transpose of a matrix [terms, m] times a matrix [terms, n]. Numbers have so many bytes. */
+/* "bytes terms m n term next term next": the product [m, n] of a left and a right operand. Numbers have so many bytes. */
 void xpr_matmul(void *result, const void **operands, const char *text, size_t length, void *status) {
-    long long numbers[4];
+    long long numbers[8];
     (void)status;
-    read_numbers(text, length, numbers, 4);
+    read_numbers(text, length, numbers, 8);
+    operand left = {operands[0], numbers[4], numbers[5]}, right = {operands[1], numbers[6], numbers[7]};
     if (has_avx512())
         MULTIPLY(_avx512);
     else if (has_avx2())
