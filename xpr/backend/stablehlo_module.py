@@ -24,7 +24,7 @@ _DEEP, _NETWORK = 8, 2  # products
 _FEW_ELEMENTS = 1 << 16  # of all results together; a program, or step of a loop, of fewer runs for microseconds
 _SMALL, _SMALL_BESIDE_LOOPS = 1 << 14, 1 << 18  # elements of an array, of which a step of a loop may read a part
 _MANY_ROWS, _SHORT_ROW = 512, 16  # elements: of an array with short rows, and of a vector of 512 bits
-_SHORT = 1 << 11  # elements of all results together
+_FEW_IN_ALL = 1 << 11  # elements of all results together
 
 _SHAPE = re.compile(r"tensor<((?:\d+x)+)")
 _SHAPE_OF_FLOATS = re.compile(r"tensor<((?:\d+x)+)(?:bf|f)\d")
@@ -146,7 +146,7 @@ class Module(ProgramDevices):
         elif self.has_loops:
             narrow = self.elements <= _SMALL_BESIDE_LOOPS
         elif text and largest <= _SMALL:
-            several = self.elements > _SHORT and self.products < _NETWORK
+            several = self.elements > _FEW_IN_ALL and self.products < _NETWORK
             unrolled = narrow = several and any(map(_has_short_rows, shapes))
         return Codegen(unrolled, narrow, self.has_large_transposes, quick, self._is_lone_function())
 
