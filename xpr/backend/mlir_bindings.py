@@ -1,6 +1,7 @@
 """jaxlib's Python bindings of MLIR, and a context that knows XLA's dialects.
 
-They take 20 ms to load, which only programs that call Python, or have operations built by such bindings, need.
+They take 8 ms to load, and 16 more with the dialect of shardings. Only programs that call Python, or have operations
+built by such bindings, need them.
 """
 
 from __future__ import annotations

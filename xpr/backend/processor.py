@@ -1,4 +1,4 @@
-"""What the processor of this machine has, as NumPy found it."""
+"""What the processor of this machine has: its instructions, as NumPy found them, and its cores."""
 
 from __future__ import annotations
 
