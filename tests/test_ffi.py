@@ -60,9 +60,11 @@ def library(tmp_path_factory):
     return library
 
 
-def scaled(x, vmap_method=None, **options):
+def scaled(x, vmap_method=None, terms=ATTRIBUTES["terms"], **options):
     results = (xpr.ShapeDtypeStruct(x.shape, np.float32), xpr.ShapeDtypeStruct(x.shape[:0], np.float32))
-    return ffi.ffi_call("xpr_test_scaled", results, vmap_method=vmap_method, **options)(x, **ATTRIBUTES)
+    return ffi.ffi_call("xpr_test_scaled", results, vmap_method=vmap_method, **options)(
+        x, **{**ATTRIBUTES, "terms": terms}
+    )
 
 
 def test_a_handler_is_called(library):
@@ -70,6 +72,7 @@ def test_a_handler_is_called(library):
     y, first = scaled(x)
     np.testing.assert_array_equal(y, 2 * np.asarray(x) + 7)
     assert float(first) == 1.0
+    np.testing.assert_array_equal(scaled(x, terms=np.array([3, 3], np.float32))[0], 2 * np.asarray(x) + 10)
     jitted = xpr.jit(lambda x: scaled(x + 1)[0] * 2)
     np.testing.assert_array_equal(jitted(x), 2 * (2 * (np.asarray(x) + 1) + 7))
 
@@ -142,8 +145,30 @@ def test_what_does_not_fit():
         ffi.ffi_call("f", vector, output_layouts=(0, 1))
     with pytest.raises(ValueError, match="there are 1 inputs and 2 input layouts"):
         ffi.ffi_call("f", vector, input_layouts=[None, None])(jnp.ones(2))
-    with pytest.raises(TypeError, match="attribute x must be a bool, a number, a string"):
-        ffi.ffi_call("f", vector)(jnp.ones(2), x=object())
+
+
+@pytest.mark.parametrize(
+    "value, text",
+    [
+        (np.array(2, np.int8), "dense<2> : tensor<i8>"),
+        (np.array([[1.0, 2.0]]), "dense<[[1.000000e+00, 2.000000e+00]]> : tensor<1x2xf64>"),
+        (np.zeros(0, np.float32), "dense<> : tensor<0xf32>"),
+        (np.array(True), "dense<true> : tensor<i1>"),
+        (jnp.bfloat16.dtype.type(1), "1.000000e+00 : bf16"),
+        (np.array(1, jnp.float8_e4m3fn), "dense<1.000000e+00> : tensor<f8E4M3FN>"),
+        ({"a b": 1}, '{"a b" = 1 : i64}'),
+    ],
+)
+def test_attributes_of_arrays_and_of_other_dtypes(value, text):
+    call = ffi.ffi_call("f", xpr.ShapeDtypeStruct((2,), np.float32))
+    assert f"{{value = {text}}}" in xpr.jit(lambda x: call(x, value=value)).lower(jnp.ones(2)).as_text()
+
+
+@pytest.mark.parametrize("value", [object(), np.array(["a"]), np.datetime64("2020-01-01"), np.array([object()])])
+def test_an_attribute_that_is_none(value):
+    call = ffi.ffi_call("f", xpr.ShapeDtypeStruct((2,), np.float32))
+    with pytest.raises(TypeError, match="attribute value must be a bool, a number, a string, a NumPy array, a dtype"):
+        call(jnp.ones(2), value=value)
 
 
 def test_attributes_are_written_with_their_types():
@@ -151,5 +176,5 @@ def test_attributes_are_written_with_their_types():
     call = ffi.ffi_call("f", vector)
     values = {"a": 1, "b": 2.5, "c": np.float32(np.inf), "d": {"e": (True, "x")}, "g": np.array([1, 2], np.int32)}
     text = xpr.jit(lambda x: call(x, **values)).lower(jnp.ones(2)).as_text()
-    for part in ("a = 1 : i64", "c = 0x7F800000 : f32", "e = [true,", "array<i32: 1, 2>", "b = 2.5"):
+    for part in ("a = 1 : i64", "c = 0x7F800000 : f32", "e = [true,", "dense<[1, 2]> : tensor<2xi32>", "b = 2.5"):
         assert part in text, text

@@ -140,7 +140,7 @@ def attribute_text(value: Any) -> str:
         return quoted(value)
     if isinstance(value, np.dtype) or (isinstance(value, type) and issubclass(value, np.generic)):
         return _ELEMENT[np.dtype(value)]
-    if isinstance(value, (np.ndarray, np.generic)):
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype in _ELEMENT:
         aval = ShapedArray(value.shape, value.dtype)
         if isinstance(value, np.generic):
             return f"{scalar_text(value, value.dtype)} : {_ELEMENT[value.dtype]}"
@@ -149,7 +149,7 @@ def attribute_text(value: Any) -> str:
     if isinstance(value, (tuple, list)):
         return f"[{', '.join(map(attribute_text, value))}]"
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{name} = {attribute_text(each)}' for name, each in value.items())}}}"
+        return f"{{{', '.join(f'{quoted(str(name))} = {attribute_text(each)}' for name, each in value.items())}}}"
     raise TypeError(f"{value!r} of type {type(value).__qualname__} is no attribute of an operation.")
 
 

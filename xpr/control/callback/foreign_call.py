@@ -10,9 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
-
-from xpr.backend.mlir_text import int_list
+from xpr.backend.mlir_text import attribute_text, int_list, quoted
 from xpr.backend.stablehlo import Builder, Value
 from xpr.control.callback.callback import VMAP_METHODS, as_rows, declared_aval, rows_of
 from xpr.control.scan.mapping import map as map_rows
@@ -48,7 +46,7 @@ def _lower(
     )
     config = f"{{{', '.join(f'{json.dumps(name)} = {text}' for name, text in attributes)}}}"
     if custom_call_api_version < 4:
-        config = json.dumps(legacy_backend_config or "")
+        config = quoted(legacy_backend_config or "")
     properties = (
         f"call_target_name = {json.dumps(target_name)}, api_version = {custom_call_api_version} : i32, "
         f"has_side_effect = {str(has_side_effect).lower()}, backend_config = {config}, "
@@ -114,39 +112,13 @@ ffi_call_p = register(
 
 
 def _attribute(name: str, value: Any) -> str:
-    """An attribute as text: numbers with their types, strings, vectors, and dicts and sequences of those."""
-    if isinstance(value, (bool, np.bool_)):
-        return str(bool(value)).lower()
-    if isinstance(value, str):
-        return json.dumps(value)
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{json.dumps(key)} = {_attribute(key, each)}' for key, each in value.items())}}}"
-    if isinstance(value, (tuple, list)):
-        return f"[{', '.join(_attribute(name, each) for each in value)}]"
-    if isinstance(value, (int, float)):
-        value = np.float64(value) if isinstance(value, float) else np.int64(value)
-    if isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind in "biuf":
-        elements = [_attribute(name, each).split(" : ")[0] for each in value]
-        return f"array<{_type(value.dtype)}{': ' if elements else ''}{', '.join(elements)}>"
-    if isinstance(value, np.generic) and value.dtype.kind in "iuf":
-        return f"{_number(value)} : {_type(value.dtype)}"
-    raise TypeError(
-        f"ffi_call: attribute {name} must be a bool, a number, a string, a vector of numbers in NumPy, or a dict, "
-        f"tuple or list of those, and is {describe(value)}."
-    )
-
-
-def _number(value: Any) -> str:
-    if value.dtype.kind != "f":
-        return str(int(value))
-    if np.isfinite(value):
-        return f"{float(value):.17e}"
-    return f"0x{value.view(f'u{value.dtype.itemsize}'):0{2 * value.dtype.itemsize}X}"
-
-
-def _type(dtype: np.dtype) -> str:
-    bits = 8 * dtype.itemsize
-    return {"b": "i1", "i": f"i{bits}", "u": f"ui{bits}", "f": f"f{bits}"}[dtype.kind]
+    try:
+        return attribute_text(value)
+    except TypeError:
+        raise TypeError(
+            f"ffi_call: attribute {name} must be a bool, a number, a string, a NumPy array, a dtype, or a dict, tuple "
+            f"or list of those, and is {describe(value)}."
+        ) from None
 
 
 def _checked_layouts(what: str, avals: Sequence[ShapedArray], layouts: Sequence[Any] | None) -> tuple[Any, ...]:
