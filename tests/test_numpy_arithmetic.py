@@ -24,7 +24,7 @@ CALLS = [
     "jnp.floor_divide(x, b)", "jnp.floor_divide(x, 0)", "x // jnp.zeros(3)", "jnp.divmod(x, 0)[0]",
     "i % 0", "jnp.fmod(i, 0)", "jnp.remainder(u, b)", "i % i", "jnp.divmod(x, 2)[1]",
     *(f"jnp.{f}({x})" for f in ("imag", "isfinite", "signbit") for x in ("True", "3", "b", "i", "x")),
-    "jnp.nanmean(z)", "jnp.nanvar(z)", "jnp.mean(z, where=b)",
+    "x ** jnp.int32(3)", "jnp.power(i, np.array(2))", "jnp.nanmean(z)", "jnp.nanvar(z)", "jnp.mean(z, where=b)",
 ]  # fmt: skip
 
 
@@ -86,6 +86,19 @@ def test_the_logarithm_of_a_power_of_a_negative_number(dtype):
 def test_the_logarithm_of_a_power_that_another_function_computes(code):
     x = np.float32([-2, -1.5])
     np.testing.assert_array_equal(xpr.jit(code)(x, np.float32([3, 0.5])), [np.nan, np.nan])
+
+
+@pytest.mark.parametrize("x", ["b", "u", "2.5"])
+@pytest.mark.parametrize("exponent", ["jnp.int32(3)", "jnp.uint8(1)"])
+def test_powers_with_integers_that_are_no_constants_while_tracing(x, exponent):
+    """Where a function is traced, so are the arrays that it makes, and their dtypes count."""
+    check(f"{x} ** {exponent}", ARRAYS, staged=False)
+
+
+def test_an_integer_exponent_that_is_known_is_expanded():
+    for exponent in (2, np.int8(2), np.array(2), jnp.int32(2)):
+        [eqn] = xpr.make_jaxpr(lambda x, y=exponent: jnp.power(x, y))(1.0).eqns
+        assert eqn.primitive is lax.integer_pow_p
 
 
 def test_a_power_with_a_strong_exponent_is_strong():

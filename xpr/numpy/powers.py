@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend.array import Array
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.errors import ArgumentError
@@ -40,19 +41,22 @@ def square(x: Any, /) -> Any:
 
 
 def power(x: Any, y: Any, /) -> Any:
-    """x to the power y, elementwise; a static integer exponent is expanded to multiplications.
+    """x to the power y, elementwise; an integer exponent that isn't traced is expanded to multiplications.
 
     Args:
       x: array or number.
       y: array or number that broadcasts against `x`.
 
     Returns:
-      An array of the broadcast shape and the dtype to which both promote.
+      An array of the broadcast shape and the dtype to which both promote; for an integer exponent that isn't traced,
+      the dtype of `x`.
 
     >>> import xpr.numpy as jnp
     >>> jnp.power(jnp.array([1.0, 2.0, 3.0]), 2)
     Array([1., 4., 9.], dtype=float32)
     """
+    if type(y) in (Array, np.ndarray) and not y.ndim and y.dtype in dtypes.INTEGERS:
+        y = int(y)
     if type(y) is int or isinstance(y, np.integer):
         x = as_operand(x)
         if aval_of(x).dtype == dtypes.bool_:
@@ -70,6 +74,7 @@ def power(x: Any, y: Any, /) -> Any:
 pow = alias(power, "pow")
 
 
+@compiled_eagerly()
 def _integer_power(x: Any, y: Any) -> Any:
     """Integers to the power of integers, by repeated squaring; negative exponents give 0 except for bases 1 and -1."""
     dtype = aval_of(x).dtype

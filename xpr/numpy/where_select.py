@@ -57,7 +57,10 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
         raise ArgumentError("where: takes either the condition alone, or both x and y.")
     if settings.numpy_rank_promotion != "allow":  # which the choices are not asked about, as in JAX
         x, y = broadcast_arrays(*promote_dtypes(x, y))
-    return select_scalar(truth(condition), *promoted_pair(x, y))
+    which = as_operand(condition)
+    if aval_of(which).dtype != dtypes.bool_:
+        which = truth(which)
+    return select_scalar(which, *promoted_pair(x, y))
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
