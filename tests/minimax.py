@@ -131,7 +131,9 @@ def tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | None]]:
         "LOGARITHM": (
             "log((1 + x) / (1 - x)) / x in x^2, |x| <= 3 - 2 sqrt(2)",
             of_square(lambda x: 2 * mp.atanh(x), 2), 0, small**2, 5, None),
-        "RECIPROCAL_CUBE_ROOT": ("1 / cbrt(x), 1 <= x <= 2", lambda x: 1 / mp.cbrt(x), mp.mpf(1), mp.mpf(2), 6, None),
+        "RECIPROCAL_CUBE_ROOT": (
+            "(1 / cbrt(1 - x) - 1) / x, -0.108 <= x <= 0.105", of(lambda x: 1 / mp.cbrt(1 - x), [1, mp.mpf(1) / 3], 1),
+            mp.mpf("-0.108"), mp.mpf("0.105"), 3, lambda x: abs(x) * mp.cbrt(1 - x)),
         "LONG_SINE": (
             "(sin(x) / x - 1) / x^2 in x^2, |x| <= pi / 4", of_square(mp.sin, [1, -mp.mpf(1) / 6], 1), 0,
             (pi / 4 * mp.mpf("1.0001")) ** 2, 6, weighted(sine, 1)),

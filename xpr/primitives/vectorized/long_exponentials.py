@@ -21,7 +21,7 @@ from xpr.primitives.vectorized.coefficients import (
     LONG_LOGARITHM_TAIL,
     SHORT_LN2_PARTS,
 )
-from xpr.primitives.vectorized.exponentials import eighths, negative_power_sign
+from xpr.primitives.vectorized.exponentials import negative_power_sign
 from xpr.primitives.vectorized.expressions import (
     Expression,
     polynomial,
@@ -253,16 +253,25 @@ def power(x: Expression, y: Expression) -> Expression:
     return select(is_one, 1.0, result)
 
 
+_THIRD_OF_BIAS = 0x553EE800 << 32  # 4/3 of the exponent of 1, less what makes the errors symmetric
+_TINY = 2.0**-900  # smaller numbers are multiplied by 2^600: what is left of them would be subnormal
+
+
 def cube_root(x: Expression) -> Expression:
-    """As for float32, with one more step, from an estimate of 23 bits, whose square is exact (FreeBSD's s_cbrt.c)."""
+    """t (1 - d / x)^(-1/3) for d = x - t^3, by its Taylor series, where t is an estimate.
+
+    It has 17 bits, so its cube is exact, and is too small, so that isn't infinite.
+    """
     is_subnormal, size = _normal(abs(x))
-    m, c, k = eighths(size)
-    k = select(is_subnormal, k - 358.0, k)
-    rough = m * c * c
-    t = ((rough.bits_as(int64) + (1 << 29)) & -(1 << 30)).bits_as(float64)
-    other = m / (t * t)
-    result = (t + t * ((other - t) / (t + t + other))) * power_of_2(k)
-    return select(size.equals(0) | ~(size < math.inf), x, times_sign(result, x))
+    is_tiny = size < _TINY
+    m = size * select(is_tiny, x.constant(2.0**600), 1.0)
+    rough = (_THIRD_OF_BIAS - (m.bits_as(int64) >> 32) * 0x55555555).bits_as(float64)
+    c = exponentials.corrected_reciprocal_cube_root(m, rough)
+    t = (((m * c * c).bits_as(int64) - (1 << 36)) & -(1 << 36)).bits_as(float64)
+    v = (m - t * t * t) / m
+    result = t + t * (v * polynomial(v, [1 / 3, 2 / 9, 14 / 81, 35 / 243]))
+    scale = select(is_subnormal, x.constant(2.0**-358), select(is_tiny, x.constant(2.0**-200), 1.0))
+    return select(size.equals(0) | ~(size < math.inf), x, times_sign(result * scale, x))
 
 
 lower_exponential_minus_one = on_cpu(
