@@ -201,6 +201,7 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
 
     Raises:
       ValueError: there is no such axis, or its size is not 1.
+      InconclusiveDimensionOperation: there is no axis given, and a symbolic size may be 1.
 
     >>> import xpr.numpy as jnp
     >>> jnp.squeeze(jnp.ones((1, 3, 1))).shape
@@ -208,7 +209,7 @@ def squeeze(a: Any, axis: int | Sequence[int] | None = None) -> Any:
     """
     a = asarray_like(a)
     sizes = a.aval.shape
-    axes = [i for i, n in enumerate(sizes) if n == 1] if axis is None else reduced_axes(axis, len(sizes))
+    axes = [i for i, n in enumerate(sizes) if n < 2 and n == 1] if axis is None else reduced_axes(axis, len(sizes))
     return shapes.squeeze(a, axes)
 
 
