@@ -1,5 +1,7 @@
 """The stages of compiling a function: what `jit(f).trace(...)`, `.lower(...)` and `.compile()` say of it."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -65,14 +67,56 @@ def test_debug_info_is_the_users_line(jitted):
     lowered = jitted.lower(X, k=2.0)
     line = scaled.__code__.co_firstlineno + 1
     assert f'test_stages.py":{line}:0)' in lowered.as_text(debug_info=True)
-    assert 'loc("sin"(' in lowered.as_text(debug_info=True)
-    assert 'op_name="sin"' in lowered.as_text("hlo", debug_info=True)
-    named = xpr.jit(xpr.grad(xpr.named_scope("loss")(jnp.sin))).lower(1.0).as_text("hlo", debug_info=True)
-    assert 'op_name="jvp(loss)/cos"' in named
+    assert 'loc("jit(scaled)/sin"(' in lowered.as_text(debug_info=True)
+    assert 'op_name="jit(scaled)/sin"' in lowered.as_text("hlo", debug_info=True)
     assert "test_stages.py" in lowered.as_text("hlo", debug_info=True)
     assert "test_stages.py" not in lowered.as_text("hlo")
-    looped = xpr.jit(lambda x: xpr.lax.fori_loop(0, 3, lambda i, y: jnp.sin(y), x)).lower(1.0)
-    assert looped.as_text(debug_info=True).count('loc("sin"(') == 1  # in the loop's region
+    assert 'loc("jit(scaled)/sin"(' in printed_with_locations(lowered.compiler_ir())
+
+
+def printed_with_locations(module):
+    """The text of an object of MLIR."""
+    return module.operation.get_asm(enable_debug_info=True)
+
+
+def operation_names(fun, *args):
+    """The `op_name` of each operation of a program, as profilers show it."""
+    text = xpr.jit(xpr.named_scope("foo")(fun)).lower(*args).as_text("hlo", debug_info=True)
+    assert "source_file=" not in text  # the position of the operation in the text, if it had no location
+    return set(re.findall(r'op_name="([^"]*)"', text))
+
+
+def test_operations_are_named_by_scopes_loops_and_branches():
+    named = xpr.named_scope
+
+    def f(x):
+        x = xpr.lax.while_loop(named("small")(lambda x: x < 5.0), named("grow")(lambda x: x * 2.0), x)
+        x = xpr.lax.scan(named("row")(lambda c, y: (jnp.sin(c), y + c)), x, jnp.arange(9.0))[0]
+        return xpr.lax.cond(x > 0, named("positive")(jnp.cos), named("other")(jnp.tan), x)
+
+    names = operation_names(f, 1.0)
+    assert "x" in names  # the argument
+    assert names >= {
+        "jit(f)/foo/while/cond/small/lt", "jit(f)/foo/while/body/grow/mul", "jit(f)/foo/while/body/row/sin",
+        "jit(f)/foo/while", "jit(f)/foo/gt", "jit(f)/foo/cond", "jit(f)/foo/cond/branch_0_fun/other/tan",
+        "jit(f)/foo/cond/branch_1_fun/positive/cos",
+    }  # fmt: skip
+
+
+def test_functions_that_are_called_have_names_of_their_own():
+    """They may be called from several scopes, and XLA puts the names of the call before theirs when it inlines it."""
+    called = xpr.jit(xpr.named_scope("layer")(lambda x: jnp.sin(x) * 2.0))
+    again = xpr.checkpoint(lambda x: jnp.cos(x))
+    names = operation_names(lambda x: called(called(x)) + again(x), 1.0)
+    assert names >= {"layer/sin", "layer/mul", "cos", "jit(<lambda>)/foo/jit(<lambda>)", "jit(<lambda>)/foo/checkpoint"}
+    rows = xpr.pmap(jnp.sin)
+    assert "jit(<lambda>)/foo/pmap(sin)/sin" in operation_names(lambda x: rows(x), jnp.ones((1, 2)))
+
+
+def test_names_of_the_equations_of_derivatives():
+    inner = xpr.named_scope("loss")
+    names = operation_names(lambda x: xpr.grad(inner(lambda x: jnp.sin(x) * x))(x), 1.0)
+    assert {name.partition("/foo/")[2] for name in names} >= {"jvp(loss)/cos", "transpose(jvp(loss))/mul"}
 
 
 def test_compiler_ir(jitted):

@@ -166,11 +166,9 @@ class Traced(Stage):
             lowering_platforms = [(self._device or devices.default_device()).platform]
         if lowering_platforms is not None:
             platforms = portable.checked_platforms(lowering_platforms)
-            names = [*(f"constant {i}" for i in range(len(self.program.consts))), *self.interface.names]
-            attributes, mesh = self._attributes()
             from xpr.compile.platforms import lower_for_platforms  # with what solves equations of dimensions, 2 ms
 
-            module = lower_for_platforms(self.program.jaxpr, platforms, attributes._replace(names=names), mesh)
+            module = lower_for_platforms(self.program.jaxpr, platforms, *self._named_attributes())
             return Lowered(self, module, None, self._shardings, platforms)
         device = self._device or devices.default_device()
         in_steps = self._in_steps and self._layouts is None
@@ -226,8 +224,19 @@ class Traced(Stage):
             return attributes, None
         return attributes._replace(in_shardings=shardings.inputs, out_shardings=shardings.outputs), shardings.mesh
 
-    def _module(self, platform: str, located: bool = False) -> Module:
-        return lower_jaxpr(self.program.jaxpr, platform, *self._attributes(), located=located)
+    def _named_attributes(self) -> tuple[MainAttributes, Mesh | None]:
+        """The same with the names of the arguments."""
+        attributes, mesh = self._attributes()
+        constants = [f"constant {i}" for i in range(len(self.program.consts))]
+        return attributes._replace(names=[*constants, *self.interface.names]), mesh
+
+    def _module(self, platform: str) -> Module:
+        return lower_jaxpr(self.program.jaxpr, platform, *self._attributes())
+
+    def _located_module(self, platform: str) -> Module:
+        """The module whose text has the names of scopes and the user's lines."""
+        scopes = (f"jit({self.interface.name})",)
+        return lower_jaxpr(self.program.jaxpr, platform, *self._named_attributes(), scopes)
 
 
 class Lowered(Stage):
@@ -247,7 +256,8 @@ class Lowered(Stage):
 
         Args:
           dialect: "stablehlo", which None means, or "hlo".
-          debug_info: whether each operation has the user's line that it comes from.
+          debug_info: whether each operation has the user's line that it comes from, and the names of the scopes, calls
+            and transformations around: `jit(step)/transpose(jvp(layer))/while/body/mul`.
 
         Returns:
           The text as MLIR, or XLA, prints it.
@@ -263,7 +273,8 @@ class Lowered(Stage):
         """The program as an object of jaxlib.
 
         Args:
-          dialect: "stablehlo", which None means, for a `jaxlib.mlir.ir.Module`, or "hlo" for an `XlaComputation`.
+          dialect: "stablehlo", which None means, for a `jaxlib.mlir.ir.Module`, or "hlo" for an `XlaComputation`. Its
+            operations have the locations that `as_text(debug_info=True)` shows.
 
         Returns:
           The object, which is new in each call.
@@ -272,12 +283,12 @@ class Lowered(Stage):
           ValueError: it is another dialect.
         """
         read = portable.parse if _checked(dialect) == "stablehlo" else portable.hlo
-        return read(self._text())
+        return read(self._text(located=True))
 
     def _text(self, located: bool = False) -> str:
         """The StableHLO text, as it was written."""
         if located and len(self._platforms) == 1:
-            return self.traced._module(self._platforms[0], located=True).text(self.interface.name)
+            return self.traced._located_module(self._platforms[0]).text(self.interface.name)
         module = self._program if isinstance(self._program, Module) else self._program.whole()
         return module.text(self.interface.name)
 

@@ -95,7 +95,7 @@ class Builder:
 
     __slots__ = (
         "_marked", "_sizes", "_written", "definitions", "dimensions", "draws", "finished", "lines", "literals",
-        "metadata", "module", "runs_once", "token", "varied",
+        "locations", "metadata", "module", "runs_once", "token", "varied",
     )  # fmt: skip
 
     def __init__(self, module: Module, token: Value | None = None):
@@ -108,7 +108,8 @@ class Builder:
         # The name, operands and properties of the operations whose results `op` wrote here.
         self.definitions: dict[Value, tuple[str, Sequence[Value], str]] = {}
         self.lines: list[str] = []
-        self.finished = 0  # how many lines are of equations that are lowered, and have their location and metadata
+        self.finished = 0  # how many lines are of equations that are lowered, and have their metadata
+        self.locations: dict[int, str] = {}  # of lines, in a text with locations
         self.metadata: Any = None  # of the equation that is lowered; None for none
         self._marked: dict[str, tuple[Any, int]] = {}  # metadata and lines of the values that `op` wrote with some
         self._sizes: dict[Any, Value] = {}  # dimensions that were computed here
@@ -236,6 +237,16 @@ class Builder:
         binder = f"{out}:{len(results)} = " if results else ""
         self.lines.append(f'{binder}"{name}"({names}){middle} : ({types}) -> ({outs})')
         return [Value(f"{out}#{i}", aval) for i, aval in enumerate(results)]
+
+    def locate(self, start: int) -> None:
+        """Gives the lines from `start` on that have no location the one of the operation that is lowered."""
+        for i in range(start, len(self.lines)):
+            self.locations.setdefault(i, self.module.location)
+
+    def located(self, *end: str) -> str:
+        """The lines written here and those of `end`, with their locations in a text that has some."""
+        lines, around = [*self.lines, *end], self.module.location
+        return "\n".join([line + self.locations.get(i, around) for i, line in enumerate(lines)] if around else lines)
 
     def annotate_results(self, values: Sequence[Value], start: int) -> None:
         """Gives operations the metadata of the equation that is lowered: those that compute its results, of which lines
@@ -369,10 +380,11 @@ class Builder:
         inner.dimensions, inner.draws = self.dimensions, self.draws
         arguments = [Value(self.module.fresh().replace("%", "%r"), aval) for aval in in_avals]
         results = body(inner, arguments)
-        header = ", ".join(f"{v.name}: {tensor_type(v.aval)}" for v in arguments)
+        around = self.module.location
+        header = ", ".join(f"{v.name}: {tensor_type(v.aval)}{around}" for v in arguments)
         types = ", ".join(tensor_type(v.aval) for v in results)
         block = f"^bb0({header}):\n" if arguments else "^bb0:\n"
-        lines = "\n".join([*inner.lines, f'"{end}"({", ".join(v.name for v in results)}) : ({types}) -> ()'])
+        lines = inner.located(f'"{end}"({", ".join(v.name for v in results)}) : ({types}) -> ()')
         return f"{{\n{block}{lines}\n}}"
 
     @property

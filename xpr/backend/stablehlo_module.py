@@ -47,6 +47,7 @@ _STORED = re.compile(r'"(?:func\.return|stablehlo\.concatenate)"\(([^)]*)\)')
 _MANY_ALIKE = 8  # values that a program stores, beyond one of each kind
 
 _FUNCTIONS = ('"stablehlo.exponential"', '"stablehlo.tanh"')
+_UNKNOWN = " loc(unknown)"
 _ONE_OPERATION = 1000  # characters: a text that may have one operation
 
 
@@ -103,7 +104,9 @@ class Module(ProgramDevices):
         self.varied_results: dict[str, list[bool]] = {}  # which results of a function are, see `Builder.varied`
         self.dimension_variables: tuple[str, ...] = ()  # which all of its functions but `main` take first
         self.is_polymorphic = False  # whether shapes in it are known only when it is compiled
-        self.located = False  # whether operations are written with the user's lines
+        # The names of the scopes around what is written, in a text with locations; None in one without.
+        self.scopes: tuple[str, ...] | None = None
+        self.location = ""  # that of the operation that is lowered, where there are locations
         self.exported = False  # whether other installations are to read it
         self.inspections: list[Inspection] = []  # callbacks that receive shardings of values
         self.kept: list[Any] = []  # the functions that the compiler calls while it partitions the program
@@ -216,21 +219,25 @@ class Module(ProgramDevices):
         if public or takes_varied:
             builder.varied = {v for v in arguments if v.aval.is_symbolic or v.aval.size != 1}
         builder.runs_once = public or runs_once
-        attributes = list(argument_attributes) or [""] * len(arguments)
+        attributes = list(argument_attributes) or ["" if self.scopes is None else _UNKNOWN] * len(arguments)
         if self.dimension_variables and takes_dimensions and not public:
             builder.dimensions = {each: Value(f"%dim{i}", SIZE) for i, each in enumerate(self.dimension_variables)}
             attributes[:0] = [f" {{jax.global_constant = {quoted(each)}}}" for each in self.dimension_variables]
+        around = self.scopes, self.location
+        if self.scopes is not None:  # functions may be called from several scopes
+            self.scopes, self.location = self.scopes if public else (), _UNKNOWN
         results = body(builder, arguments)
         self.varied_results[name] = [v in builder.varied for v in results]
         arguments = [*([] if public else builder.dimensions.values()), *arguments]
         header = ", ".join(f"{v.name}: {tensor_type(v.aval)}{a}" for v, a in zip(arguments, attributes))
         types = ", ".join(tensor_type(v.aval) for v in results)
         result_types = ", ".join(f"{tensor_type(v.aval)}{a}" for v, a in zip(results, result_attributes)) or types
-        lines = "\n".join(builder.lines)
+        lines = builder.located(f'"func.return"({", ".join(v.name for v in results)}) : ({types}) -> ()')
         self.functions.append(
-            f"func.func {'public' if public else 'private'} @{name}({header}) -> ({result_types}) {{\n{lines}\n"
-            f'"func.return"({", ".join(v.name for v in results)}) : ({types}) -> ()\n}}'
+            f"func.func {'public' if public else 'private'} @{name}({header}) -> ({result_types}) {{\n{lines}\n}}"
+            f"{self.location}"
         )
+        self.scopes, self.location = around
         return name
 
     def text(self, name: str = "xpr") -> str:

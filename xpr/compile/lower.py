@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, effects, subjaxprs
 from xpr.core.memory import MemorySpace, kind_of_space
 from xpr.core.primitive import Primitive, Unsupported
-from xpr.core.source import line_number, metadata_of, name_stack, summarize
+from xpr.core.source import is_of_call, joined, line_number, metadata_of, scopes_of, summarize
 from xpr.errors import UnsupportedRule
 from xpr.passes.dce import live_jaxpr
 from xpr.passes.host_memory import computed_on_device
@@ -40,7 +41,7 @@ class MainAttributes(NamedTuple):
       donated: which arguments may be overwritten.
       in_shardings, out_shardings: of arguments and results, None where the compiler is to choose; on a
         `MeshOfProcesses` those over the devices of this process.
-      names, result_names: of arguments and results, or none at all.
+      names, result_names: of arguments and results, or none at all. Those of arguments are in a text with locations.
       in_layouts, out_layouts: of arguments and results, None for row-major ones.
     """
 
@@ -66,10 +67,13 @@ class MainAttributes(NamedTuple):
         for texts, sharding, layout, aval in zip_longest(outputs, self.out_shardings, self.out_layouts, out_avals):
             texts += _argument_texts(module, sharding, layout, aval)
 
-        def joined(every: list[list[str]]) -> list[str]:
+        def attributes(every: list[list[str]]) -> list[str]:
             return [f" {{{', '.join(texts)}}}" if texts else "" for texts in every]
 
-        return joined(inputs), joined(outputs)
+        if module.scopes is None:
+            return attributes(inputs), attributes(outputs)
+        locations = [f" loc({quoted(name)})" for name in self.names] or [" loc(unknown)"] * len(inputs)
+        return list(map(operator.add, attributes(inputs), locations)), attributes(outputs)
 
 
 NO_ATTRIBUTES = MainAttributes()
@@ -80,7 +84,7 @@ def lower_jaxpr(
     platform: str = "cpu",
     attributes: MainAttributes = NO_ATTRIBUTES,
     mesh: Mesh | None = None,
-    located: bool = False,
+    scopes: tuple[str, ...] | None = None,
 ) -> Module:
     """A module whose `main` takes the jaxpr's constvars and then its invars.
 
@@ -89,10 +93,11 @@ def lower_jaxpr(
       platform: what it is lowered for.
       attributes: of the arguments and results of `main`.
       mesh: the devices, of a program on several.
-      located: whether operations are written with the user's lines that they come from.
+      scopes: the names around those of its operations, which are then written with them and with the user's lines that
+        they come from; None for a text without locations.
     """
     module = Module(platform)
-    module.mesh, module.located = mesh, located
+    module.mesh, module.scopes = mesh, scopes
     jaxpr = physical(
         live_jaxpr(jaxpr if mesh is None else _with_unreduced_as_requested(jaxpr, attributes.out_shardings))
     )
@@ -173,10 +178,15 @@ def _memory_texts(module: Module, aval: ShapedArray) -> list[str]:
     return [f"mhlo.memory_kind = {quoted(kind_of_space(aval.memory_space))}"]
 
 
-def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> list[Value]:
-    """Appends a jaxpr's equations to the builder; returns the results."""
+def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value], region: str = "") -> list[Value]:
+    """Appends a jaxpr's equations to the builder; returns the results.
+
+    `region` is the name of the operation's region that the jaxpr is, where it has several: the name of a scope.
+    """
     variables = [*jaxpr.constvars, *jaxpr.invars]
-    if builder.module.mesh is not None:
+    module = builder.module
+    around, location = module.scopes, module.location
+    if module.mesh is not None:
         arguments = [as_unreduced(builder, v.aval, x) for v, x in zip(variables, arguments)]
     env: dict[Any, Value] = dict(zip(variables, arguments))
     barriers = fusion_barriers(jaxpr) if builder.platform == "cpu" else ()
@@ -190,19 +200,22 @@ def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value]) -> li
         start = len(builder.lines)
         operands = [env[v] if type(v) is not Literal else literal(builder, v) for v in eqn.invars]
         builder.metadata = metadata = metadata_of(eqn.source)
+        if around is not None:
+            _enter(module, eqn, (*around, region) if region else around)
         results = lower_eqn(builder, eqn, operands)
+        if around is not None:
+            builder.locate(start)
         start = max(start, builder.finished)  # those before are of equations of an inner jaxpr
         if metadata is not None:
             builder.metadata = metadata
             builder.annotate_results(results, start)
-        if builder.module.located:
-            builder.lines[start:] = [line + location(eqn) for line in builder.lines[start:]]
         builder.finished = len(builder.lines)
         for v, x in zip(eqn.outvars, results):
             if v in barriers and not _is_unreduced(v):
                 x = barrier_of.get(x.name) or barrier_of.setdefault(x.name, builder.fusion_barrier(x))
             env[v] = x
     builder.draws = draws
+    module.scopes, module.location = around, location
     return [env[v] if type(v) is not Literal else literal(builder, v) for v in jaxpr.outvars]
 
 
@@ -227,14 +240,19 @@ def _draws_floats(jaxpr: Jaxpr) -> bool:
     return False
 
 
-def location(eqn: JaxprEqn) -> str:
-    """The name scopes, the primitive and the user's line of an equation, as MLIR writes an operation's location."""
+def _enter(module: Module, eqn: JaxprEqn, around: tuple[str, ...]) -> None:
+    """Sets the location of an equation's operations, and the scopes of those of its jaxprs.
+
+    The location has the names of the scopes, the primitive and the user's line, as MLIR writes them.
+    """
+    primitive, source = eqn.primitive, eqn.source
+    name = primitive.name if primitive.scope is None else primitive.scope(**eqn.params)
+    module.scopes = scopes = (*around, *scopes_of(source), name)
     where = "unknown"
-    if eqn.source is not None:
-        code = eqn.source[0]
-        where = f"{quoted(code.co_name)}({quoted(code.co_filename)}:{line_number(eqn.source)}:0)"
-    name = "/".join(filter(None, (name_stack(eqn.source), eqn.primitive.name)))
-    return f" loc({quoted(name)}({where}))"
+    if source is not None and not is_of_call(source):
+        code = source[0]
+        where = f"{quoted(code.co_name)}({quoted(code.co_filename)}:{line_number(source)}:0)"
+    module.location = f" loc({quoted(joined(scopes))}({where}))"
 
 
 def lower_eqn(builder: Builder, eqn: JaxprEqn, operands: list[Value]) -> list[Value]:

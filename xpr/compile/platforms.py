@@ -9,7 +9,6 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.mesh import MeshOfProcesses
-from xpr.backend.mlir_text import quoted
 from xpr.backend.operands import host_value
 from xpr.backend.sharding import Mesh
 from xpr.backend.stablehlo import Builder, Value
@@ -32,6 +31,7 @@ def lower_for_platforms(
     attributes: MainAttributes = NO_ATTRIBUTES,
     mesh: Mesh | None = None,
     consts: Sequence[Any] | None = None,
+    scopes: tuple[str, ...] | None = None,
 ) -> Module:
     """`lower_jaxpr` for one or several platforms, and for symbolic dimensions.
 
@@ -43,8 +43,9 @@ def lower_for_platforms(
       jaxpr, mesh: as for `lower_jaxpr`.
       platforms: what it is lowered for.
       attributes: of the arguments and results of `main`. Messages of assertions about shapes have the names of
-        arguments; with names of results the text has all names, and the user's lines.
+        arguments.
       consts: the values of the jaxpr's constants, to be written into the text; None for arguments.
+      scopes: as for `lower_jaxpr`.
 
     Raises:
       NotImplementedError: it calls a `pmap` over devices of several processes.
@@ -55,7 +56,7 @@ def lower_for_platforms(
     in_avals = [v.aval for v in variables]
     solution = solve(in_avals, attributes.names or [f"args[{i}]" for i in range(len(in_avals))])
     if len(platforms) == 1 and consts is None and not solution.sizes:
-        return lower_jaxpr(jaxpr, platforms[0], attributes, mesh)
+        return lower_jaxpr(jaxpr, platforms[0], attributes, mesh, scopes)
     if isinstance(mesh, MeshOfProcesses):
         raise NotImplementedError(
             f"A program with a pmap over devices of several processes, {mesh.line.text}, can't be exported, nor "
@@ -63,10 +64,8 @@ def lower_for_platforms(
             "devices."
         )
     module = Module(platforms[0])
-    module.mesh, module.exported, module.located = mesh, consts is not None, bool(attributes.result_names)
+    module.mesh, module.exported, module.scopes = mesh, consts is not None, scopes
     inputs, outputs = attributes.texts(module, in_avals, jaxpr.out_avals)
-    if module.located:
-        inputs = [f"{texts} loc({quoted(name)})" for texts, name in zip(inputs, attributes.names)]
 
     def write_program(builder: Builder, operands: list[Value]) -> list[Value]:
         return _lower_program(builder, jaxpr, consts, operands)

@@ -153,6 +153,7 @@ def call_family(
     linearize: Callable[..., Any] | None = None,
     mesh: Callable[..., Any] | None = None,
     prepare: Callable[..., Any] | None = None,
+    scope: Callable[..., str] | None = None,
     cls: type[Primitive] = Primitive,
 ) -> Primitive:
     """A primitive, of the class `cls`, that calls a jaxpr; `linearize` is for calls that don't save all residuals."""
@@ -236,6 +237,7 @@ def call_family(
             mesh=mesh,
             multiple_results=True,
             regions=regions,
+            scope=scope,
             call=True,
         )
     )

@@ -121,5 +121,6 @@ xla_call_p = call_family(
     regions=lambda call_jaxpr, **params: whole_call(call_jaxpr, inlined="always"),
     prepare=lambda args, params: (args, CallParams(params)),
     cls=_XlaCall,
+    scope=lambda name, **params: f"jit({name})",
 )
 call_transpose = xla_call_p.transpose

@@ -151,8 +151,13 @@ def without_scopes(source: Source | None) -> Source | None:
 
 def name_stack(source: Source | None) -> str:
     """The names of the scopes in which an equation was traced: `layer/jvp(loss)`; empty outside of all scopes."""
+    return joined(scopes_of(source))
+
+
+def joined(names: tuple[Any, ...]) -> str:
+    """The names of scopes, outermost first, as one: transformations are written around the names that follow them."""
     parts: list[str] = []
-    for name in reversed(scopes_of(source)):
+    for name in reversed(names):
         if isinstance(name, Metadata):
             continue
         if isinstance(name, Transformation):

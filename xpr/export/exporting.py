@@ -102,7 +102,8 @@ def _export(traced: Traced, platforms: tuple[str, ...], disabled: tuple[Disabled
     names = argument_paths(traced.in_tree, closed.in_avals)
     results = [f"result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(traced.out_info)]
     attributes = MainAttributes(traced.interface.donated, in_shardings, out_shardings, names, results)
-    module = lower_for_platforms(closed.jaxpr, platforms, attributes, shardings.mesh, closed.consts)
+    scopes = (f"jit({name})",)
+    module = lower_for_platforms(closed.jaxpr, platforms, attributes, shardings.mesh, closed.consts, scopes)
     _check_module(module, name, disabled)
 
     def get_vjp(primal: Exported) -> Exported:

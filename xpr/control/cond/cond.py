@@ -183,11 +183,11 @@ def _lower(
     if index.name in b.module.constants:
         return lower_eqns(b, _branch_at(b.module.constants[index.name], branches), values)
 
-    def writer(branch: Jaxpr) -> Callable[[Builder], list[Value]]:
-        return lambda inner: lower_eqns(inner, branch, values)
+    def writer(i: int, branch: Jaxpr) -> Callable[[Builder], list[Value]]:
+        return lambda inner: lower_eqns(inner, branch, values, f"branch_{i}_fun")
 
     ordered = any("ordered" in effects(branch) for branch in branches)
-    return b.case(index, list(map(writer, branches)), avals, ordered=ordered)
+    return b.case(index, [writer(i, branch) for i, branch in enumerate(branches)], avals, ordered=ordered)
 
 
 def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:

@@ -300,4 +300,5 @@ xla_pmap_p = call_family(
     split=split_results,
     mesh=pmap_mesh,
     regions=lambda call_jaxpr, **params: whole_call(call_jaxpr, devices=(_named(params),)),
+    scope=lambda name, **params: f"pmap({name})",
 )  # fmt: skip

@@ -170,6 +170,7 @@ def _bounded_regions(**params: Any) -> list[Region]:
 bounded_scan_p = register(
     Primitive(
         "bounded_scan",
+        scope=lambda **params: "while",
         abstract=_bounded_abstract,
         params=("jaxpr", "length", "reverse", "num_consts", "num_carry"),
         reference=_bounded_reference,
@@ -245,7 +246,7 @@ def _until_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **
 
     def goes_on(inner: Builder, values: list[Value]) -> Value:
         count, *state = values
-        (stopped,) = lower_eqns(inner, stop.jaxpr, stop.arguments(state))
+        (stopped,) = lower_eqns(inner, stop.jaxpr, stop.arguments(state), "cond")
         more = less(inner, count, inner.constant(params["length"], COUNT))
         return inner.op("stablehlo.and", [more, inner.op("stablehlo.not", [stopped], flag)], flag)
 
@@ -416,6 +417,7 @@ def _until_regions(*, until: Jaxpr, until_nconsts: int, **params: Any) -> list[R
 scan_until_p = register(
     Primitive(
         "scan_until",
+        scope=lambda **params: "while",
         abstract=_until_abstract,
         params=("jaxpr", "length", "reverse", "num_consts", "num_carry", "until", "until_nconsts"),
         reference=_until_reference,

@@ -137,7 +137,7 @@ class LoweredScan:
         carry, ys = self.results.split(state)
         _, avals = split_list(self.jaxpr.in_avals, len(self.jaxpr.invars) - len(self.xs))
         rows = list(map(partial(take_row, b, row), avals, self.xs))
-        carry, outs = self.results.split(lower_eqns(b, self.jaxpr, [*self.consts, *carry, *rows]))
+        carry, outs = self.results.split(lower_eqns(b, self.jaxpr, [*self.consts, *carry, *rows], "body"))
         avals = self.results.part("ys", self.jaxpr.out_avals)
         return [*carry, *map(partial(put_row, b, row), avals, self.unreduced_stacks(b, ys), outs)]
 

@@ -231,6 +231,7 @@ def _from_jax(args: Sequence[Any], params: dict[str, Any]) -> Any:
 scan_p = register(
     Primitive(
         "scan",
+        scope=lambda **params: "while",
         abstract=loop_abstract,
         params=("jaxpr", "length", "reverse", "num_consts", "num_carry", "linear", "unroll"),
         reference=scan_reference,

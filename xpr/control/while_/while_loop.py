@@ -199,10 +199,10 @@ def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **params
     loop = Loop.of(operands, **params)
 
     def predicate(inner: Builder, carry: list[Value]) -> Value:
-        return lower_eqns(inner, loop.cond, [*loop.cond_consts, *carry])[0]
+        return lower_eqns(inner, loop.cond, [*loop.cond_consts, *carry], "cond")[0]
 
     def step(inner: Builder, carry: list[Value]) -> list[Value]:
-        return lower_eqns(inner, loop.body, [*loop.body_consts, *carry])
+        return lower_eqns(inner, loop.body, [*loop.body_consts, *carry], "body")
 
     if "ordered" not in effects(loop.cond):
         return b.while_loop(predicate, step, loop.carry, ordered="ordered" in effects(loop.body))
