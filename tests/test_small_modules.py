@@ -170,6 +170,29 @@ def test_a_scope_in_a_rule_is_within_that_of_the_operation():
     assert set(_names(xpr.make_jaxpr(of_rows)(jnp.ones(3)))) - {""} == names
 
 
+def test_transformations_without_names_within_them():
+    def f(x):
+        return xpr.jit(lambda x: jnp.sin(x) * 2.0)(x)
+
+    assert _names(xpr.make_jaxpr(xpr.named_scope("outer")(xpr.vmap(f)))(jnp.ones(3))) == ["outer/vmap()"]
+    closed = xpr.make_jaxpr(xpr.grad(f))(1.0)
+    assert set(_names(closed)) == {"jvp()", "transpose(jvp())"}
+    assert {name for inner in core.subjaxprs(closed) for name in _names(inner)} == {""}
+
+
+def test_operations_in_rules_of_the_user_have_their_own_lines():
+    @xpr.custom_jvp
+    def f(x):
+        return jnp.sin(x)
+
+    @f.defjvp
+    def rule(primals, tangents):
+        return jnp.sin(*primals), jnp.cos(*primals) * tangents[0]
+
+    closed = xpr.make_jaxpr(lambda x: xpr.jvp(f, (x,), (1.0,)))(1.0)
+    assert [eqn.source[0].co_name for eqn in closed.eqns] == ["rule"] * 3
+
+
 def test_masks_outlive_the_scope_in_which_they_are_used():
     def f(x, mask):
         with xpr.named_scope("select"):

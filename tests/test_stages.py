@@ -119,6 +119,27 @@ def test_names_of_the_equations_of_derivatives():
     assert {name.partition("/foo/")[2] for name in names} >= {"jvp(loss)/cos", "transpose(jvp(loss))/mul"}
 
 
+def test_transformations_are_in_names_without_a_scope_within():
+    """They are written around the names of scopes and calls, and not around those of operations."""
+
+    def f(x):
+        y = xpr.jit(lambda x: jnp.sin(x) * x)(x)
+        return xpr.lax.scan(lambda c, _: (jnp.cos(c), None), y, length=30)[0] * jnp.exp(x)
+
+    def within(fun, x):
+        return {name.partition("/foo/")[2] for name in operation_names(fun, x)}
+
+    forward = {"jvp()/exp", "jvp()/while", "jvp()/while/body/cos", "jvp(jit(<lambda>))"}
+    backward = {"transpose(jvp())/mul", "transpose(jvp())/while/body/mul", "transpose(jvp(jit(<lambda>)))"}
+    assert within(lambda x: xpr.grad(f)(x), 1.0) >= forward | backward
+    assert within(lambda x: xpr.vmap(f)(x), jnp.ones(3)) >= {
+        "vmap()/exp",
+        "vmap()/while/body/cos",
+        "vmap(jit(<lambda>))",
+    }
+    assert within(lambda x: xpr.vmap(xpr.grad(jnp.sin))(x), jnp.ones(3)) >= {"vmap(jvp())/cos"}
+
+
 def test_compiler_ir(jitted):
     lowered = jitted.lower(X, k=2.0)
     assert lowered.compiler_ir().operation.name == "builtin.module"

@@ -23,7 +23,7 @@ from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, effects, subjaxprs
 from xpr.core.memory import MemorySpace, kind_of_space
 from xpr.core.primitive import Primitive, Unsupported
-from xpr.core.source import is_of_call, joined, line_number, metadata_of, scopes_of, summarize
+from xpr.core.source import NOT_WRAPPED, Call, is_of_call, joined, line_number, metadata_of, scopes_of, summarize
 from xpr.errors import UnsupportedRule
 from xpr.passes.dce import live_jaxpr
 from xpr.passes.host_memory import computed_on_device
@@ -247,7 +247,8 @@ def _enter(module: Module, eqn: JaxprEqn, around: tuple[str, ...]) -> None:
     """
     primitive, source = eqn.primitive, eqn.source
     name = primitive.name if primitive.scope is None else primitive.scope(**eqn.params)
-    module.scopes = scopes = (*around, *scopes_of(source), name)
+    names = (name,) if isinstance(name, Call) else (NOT_WRAPPED, name)
+    module.scopes = scopes = (*around, *scopes_of(source), *names)
     where = "unknown"
     if source is not None and not is_of_call(source):
         code = source[0]

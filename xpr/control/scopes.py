@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from xpr.core.avals import describe
-from xpr.core.interpreter import DependentTrace, Trace, Tracer, context, current
+from xpr.core.interpreter import DependentTrace, Trace, Tracer, context, current, transformations
 from xpr.core.primitive import Primitive
-from xpr.core.source import Transformation, function_name, here, in_scopes, scopes_of, without_scopes
+from xpr.core.source import function_name, here, in_scopes, scopes_of, without_scopes
 from xpr.transforms.flat import named_like
-from xpr.transforms.stage import StageTrace
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -20,7 +19,7 @@ class named_scope:
     """A context manager, and a decorator, that names the operations of a part of a program.
 
     Equations have the names of the scopes around them, as `layer/jvp(loss)`: transformations are written around the
-    names within them. `pretty_print(name_stack=True)` of a jaxpr and `as_text(debug_info=True)` of a lowered program
+    names within them, or stand alone as `jvp()`. `pretty_print(name_stack=True)` of a jaxpr and `as_text(debug_info=True)` of a lowered program
     show them. Operations that are evaluated at once have none.
 
     Args:
@@ -79,11 +78,12 @@ class _ScopeTrace(DependentTrace):
     """
 
     __slots__ = ("names", "source")
+    names_equations = True
 
     def __init__(self, parent: Trace, name: str):
         super().__init__(parent)
         self.source = context.source
-        self.names = (*(scopes_of(self.source) or _transformations(parent)), name)
+        self.names = (*(scopes_of(self.source) or transformations(parent)), name)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         before = context.source
@@ -92,16 +92,6 @@ class _ScopeTrace(DependentTrace):
             return self.parent.process(primitive, args, params)
         finally:
             context.source = before
-
-
-def _transformations(trace: Trace | None) -> list[Transformation]:
-    """The transformations that act within the scope or the program around, outermost first."""
-    found: list[Transformation] = []
-    while trace is not None and not isinstance(trace, (_ScopeTrace, StageTrace)):
-        if trace.scope:
-            found.append(Transformation(trace.scope))
-        trace = trace.parent
-    return found[::-1]
 
 
 def _enter(name: str) -> _ScopeTrace | None:

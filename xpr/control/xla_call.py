@@ -15,6 +15,7 @@ from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var, constvars_to_invars
 from xpr.core.primitive import Primitive
 from xpr.core.regions import whole_call
+from xpr.core.source import Call
 from xpr.passes.discharge import uses_of_refs
 from xpr.passes.partial_eval import partial_eval_jaxpr
 
@@ -121,6 +122,6 @@ xla_call_p = call_family(
     regions=lambda call_jaxpr, **params: whole_call(call_jaxpr, inlined="always"),
     prepare=lambda args, params: (args, CallParams(params)),
     cls=_XlaCall,
-    scope=lambda name, **params: f"jit({name})",
+    scope=lambda name, **params: Call(f"jit({name})"),
 )
 call_transpose = xla_call_p.transpose

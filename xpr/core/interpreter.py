@@ -43,6 +43,7 @@ class Trace:
     verb: ClassVar[str] = "traced"  # how messages say what is being done to the user's function
     of_transformation: ClassVar[bool] = True
     scope: ClassVar[str] = ""  # the transformation's name in those of scopes within
+    names_equations: ClassVar[bool] = False  # whether it is a program that is staged, or a scope of a name in one
     runs_known_calls: ClassVar[bool] = False  # whether a program is found by the types of arguments, and run as it is
 
     def __init__(self, parent: Trace | None):
@@ -112,6 +113,36 @@ def transformation() -> Trace:
     while not trace.of_transformation:
         trace = trace.parent
     return trace  # type: ignore[no-any-return]  # never None: the bottom is one of a transformation
+
+
+def transformations(trace: Trace | None) -> tuple[source.Transformation, ...]:
+    """The names of the transformations that act within the scope or the program around, outermost first."""
+    found: list[source.Transformation] = []
+    while trace is not None and not trace.names_equations:
+        if trace.scope:
+            found.append(source.Transformation(trace.scope))
+        trace = trace.parent
+    return tuple(found[::-1])
+
+
+def names_of_equations(trace: Trace) -> tuple[source.Transformation, ...]:
+    """The names that the equations of a transformation's rules have; none where they are evaluated."""
+    below: Trace | None = trace
+    while below is not None and not below.names_equations:
+        below = below.parent
+    return () if below is None else transformations(trace)
+
+
+def line_of_rule(
+    names: tuple[source.Transformation, ...], primitive: Primitive, params: dict[str, Any]
+) -> source.Source | None:
+    """The line of the equations that the rules of a transformation write for an operation of the user.
+
+    None where the rule calls a function of the user, whose operations have lines of their own.
+    """
+    if primitive.call and any(map(callable, params.values())):
+        return None
+    return source.in_scopes(names, source.here(3))
 
 
 class current:

@@ -237,8 +237,8 @@ class Primitive:
     transposes_zeros: bool = False  # `transpose` may give cotangents that are not zero if those of the results are
     hazard: tuple[str, Rule] | None = None  # what can go wrong, for `checkify`, see gather/bounds_checks.py
 
-    # (**params): its name among those of scopes, in the locations of the operations that it is lowered to; None for
-    # `name`
+    # (**params): its name among those of scopes, in the locations of the operations that it is lowered to, which is a
+    # `Call` where it calls a function; None for `name`
     scope: Callable[..., str] | None = None
 
     # -- Jaxprs among its parameters, and refs

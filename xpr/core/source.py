@@ -129,7 +129,14 @@ class Transformation(str):
     __slots__ = ()
 
 
+class Call(str):
+    """The name of a call of a function among those of scopes: transformations of the call are written around it."""
+
+    __slots__ = ()
+
+
 JVP, TRANSPOSE = Transformation("jvp"), Transformation("transpose")
+NOT_WRAPPED = ""  # comes before the name of an operation, around which transformations are not written: `jvp()/sin`
 
 
 def scopes_of(source: Source | None) -> tuple[Any, ...]:
@@ -164,7 +171,7 @@ def joined(names: tuple[Any, ...]) -> str:
             parts.append(f"{name}({parts.pop() if parts else ''})")
         else:
             parts.append(name)
-    return "/".join(reversed(parts))
+    return "/".join(filter(None, reversed(parts)))
 
 
 class Metadata(tuple[tuple[str, Any], ...]):

@@ -56,14 +56,14 @@ class _Inlining:
         return atom if type(atom) is Literal else self.env.get(atom, atom)
 
     def walk(self, inner: Jaxpr, renamed: bool, call: Source | None) -> None:
-        env, read = self.env, self.read
+        env, read, names = self.env, self.read, scopes_of(call)
         for eqn in inner.eqns:
             callee = self.called(eqn)
             if callee is None and not renamed and not env:
                 self.eqns.append(eqn)
                 continue
             invars = [read(v) for v in eqn.invars]
-            source = in_scopes(scopes_of(call), line_at_call(eqn.source, call)) if renamed else eqn.source
+            source = in_scopes(names, line_at_call(eqn.source, call)) if renamed else eqn.source
             if callee is not None:
                 env.update(zip(callee.invars, invars))
                 self.walk(callee, True, source)

@@ -14,7 +14,15 @@ from typing import Any, ClassVar
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.explicit import ExplicitSharding
-from xpr.core.interpreter import NamedAxis, Trace, Tracer, axes_in_scope, context
+from xpr.core.interpreter import (
+    NamedAxis,
+    Trace,
+    Tracer,
+    axes_in_scope,
+    context,
+    line_of_rule,
+    names_of_equations,
+)
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, eval_jaxpr, subjaxprs
 from xpr.core.primitive import Primitive
 from xpr.primitives.shapes import mapped_to, with_rows_along
@@ -47,7 +55,7 @@ def row_aval(aval: ShapedArray, dim: int) -> ShapedArray:
 class BatchTrace(Trace):
     """Runs batch rules on mapped values."""
 
-    __slots__ = ("size", "axis_name", "signature", "rows_along", "explicit_rows")
+    __slots__ = ("size", "axis_name", "signature", "rows_along", "explicit_rows", "names")
     verb: ClassVar[str] = "vectorized with vmap"
     scope: ClassVar[str] = "vmap"
 
@@ -63,6 +71,7 @@ class BatchTrace(Trace):
         super().__init__(parent)
         self.explicit_rows = explicit_rows  # the sharding of the mapped axis over Explicit axes of a mesh
         self.size, self.axis_name, self.signature, self.rows_along = size, axis_name, signature, rows_along
+        self.names = names_of_equations(self)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         values: list[Any] = []
@@ -82,7 +91,9 @@ class BatchTrace(Trace):
             rule = partial(primitive.batch_named, self.axis_name)  # type: ignore[arg-type, misc]  # not None
         elif origin is None:
             return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
-        before, rows_before = context.trace, (context.rows_along, context.explicit_rows)
+        before, rows_before, line = context.trace, (context.rows_along, context.explicit_rows), context.source
+        if line is None and self.names:
+            context.source = line_of_rule(self.names, primitive, params)
         context.trace = self.parent  # type: ignore[assignment]
         context.rows_along, context.explicit_rows = self.rows_along, self.explicit_rows
         try:
@@ -90,7 +101,7 @@ class BatchTrace(Trace):
             if self.explicit_rows is not None:
                 outs = [x if d is None else with_rows_along(x, self.explicit_rows, d) for x, d in zip(outs, out_dims)]
         finally:
-            context.trace = before
+            context.trace, context.source = before, line
             context.rows_along, context.explicit_rows = rows_before
         if origin is None:
             origin = -1

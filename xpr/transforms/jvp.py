@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from xpr.backend.array import Array
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.interpreter import Trace, Tracer, context, transformation
+from xpr.core.interpreter import Trace, Tracer, context, line_of_rule, names_of_equations, transformation
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.source import JVP
@@ -40,20 +40,26 @@ class JVPTracer(Tracer):
 class JVPTrace(Trace):
     """Runs the jvp rule of every operation that touches a tangent."""
 
-    __slots__ = ()
+    __slots__ = ("names",)
     verb: ClassVar[str] = "differentiated"
     scope: ClassVar[str] = JVP
+
+    def __init__(self, parent: Trace):
+        super().__init__(parent)
+        self.names = names_of_equations(self)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         primals, tangents = self.split(args)
         if tangents is None:
             return self.parent.process(primitive, args, params)  # type: ignore[union-attr]  # never the bottom
-        before = context.trace
+        before, line = context.trace, context.source
         context.trace = self.parent  # type: ignore[assignment]
+        if line is None and self.names:
+            context.source = line_of_rule(self.names, primitive, params)
         try:
             outs, out_tangents = primitive.jvp(primals, tangents, **params)
         finally:
-            context.trace = before
+            context.trace, context.source = before, line
         return self.join(outs, out_tangents)
 
     def split(self, args: Sequence[Any]) -> tuple[list[Any], list[Any] | None]:

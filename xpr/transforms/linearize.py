@@ -17,7 +17,7 @@ import numpy as np
 from xpr.backend.array import Array, from_host
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, array_in, aval_of
-from xpr.core.interpreter import Trace, Tracer, context, current
+from xpr.core.interpreter import Trace, Tracer, context, current, line_of_rule, names_of_equations
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.source import JVP
@@ -115,7 +115,7 @@ class LinearizeTracer(Tracer):
 class LinearizeTrace(Trace):
     """Runs jvp rules: operations on primals go to the trace below, those on tangents into the linear program."""
 
-    __slots__ = ("rules", "tangents")
+    __slots__ = ("names", "rules", "tangents")
     verb: ClassVar[str] = "differentiated"
     scope: ClassVar[str] = JVP
 
@@ -123,6 +123,7 @@ class LinearizeTrace(Trace):
         super().__init__(parent)
         self.tangents = TangentTrace(parent)
         self.rules = RuleTrace(self.tangents)
+        self.names = names_of_equations(self)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         any_active = False
@@ -139,7 +140,9 @@ class LinearizeTrace(Trace):
             x.tangent if type(x) is LinearizeTracer and x._trace is self else Zero(aval_of(x).to_tangent_aval())
             for x in args
         ]
-        before = context.trace
+        before, line = context.trace, context.source
+        if line is None and self.names:
+            context.source = line_of_rule(self.names, primitive, params)
         try:
             if primitive.linearize is not None:
                 context.trace = self.tangents
@@ -148,7 +151,7 @@ class LinearizeTrace(Trace):
                 context.trace = self.rules
                 outs, out_tangents = primitive.jvp(primals, tangents, **params)
         finally:
-            context.trace = before
+            context.trace, context.source = before, line
         return self.join(outs, out_tangents)
 
     def join(self, outs: Sequence[Any], tangents: Sequence[Any]) -> list[Any]:

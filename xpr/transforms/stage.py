@@ -72,6 +72,7 @@ class StageTracer(Tracer):
 class StageTrace(Trace):
     """Records every operation as an equation."""
 
+    names_equations = True
     __slots__ = ("arguments", "eqns", "constants", "copies", "made", "signature", "calls", "shardings")
 
     def __init__(self, parent: Trace | None, signature: Signature | None = None, shardings: Any = None):

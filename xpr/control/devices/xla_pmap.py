@@ -36,6 +36,7 @@ from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, effects
 from xpr.core.regions import whole_call
+from xpr.core.source import Call
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import div, scalar
 from xpr.primitives.shapes import reduce_sum
@@ -300,5 +301,5 @@ xla_pmap_p = call_family(
     split=split_results,
     mesh=pmap_mesh,
     regions=lambda call_jaxpr, **params: whole_call(call_jaxpr, devices=(_named(params),)),
-    scope=lambda name, **params: f"pmap({name})",
+    scope=lambda name, **params: Call(f"pmap({name})"),
 )  # fmt: skip
