@@ -19,8 +19,8 @@ class named_scope:
     """A context manager, and a decorator, that names the operations of a part of a program.
 
     Equations have the names of the scopes around them, as `layer/jvp(loss)`: transformations are written around the
-    names within them, or stand alone as `jvp()`. `pretty_print(name_stack=True)` of a jaxpr and `as_text(debug_info=True)` of a lowered program
-    show them. Operations that are evaluated at once have none.
+    names within them, or stand alone as `jvp()`. `pretty_print(name_stack=True)` of a jaxpr and
+    `as_text(debug_info=True)` of a lowered program show them. Operations that are evaluated at once have none.
 
     Args:
       name: the name.
