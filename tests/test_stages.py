@@ -113,6 +113,15 @@ def test_functions_that_are_called_have_names_of_their_own():
     assert "jit(<lambda>)/foo/pmap(sin)/sin" in operation_names(lambda x: rows(x), jnp.ones((1, 2)))
 
 
+def test_names_where_sizes_or_platforms_are_known_later():
+    rows = xpr.ShapeDtypeStruct(xpr.export.symbolic_shape("a, b"), jnp.float32)
+    lowered = xpr.jit(lambda x: jnp.sin(x).reshape(-1)).trace(rows).lower()
+    assert 'loc("jit(<lambda>)/sin"(' in printed_with_locations(lowered.compiler_ir())
+    assert 'loc("x")' in lowered.as_text(debug_info=True)
+    lowered = xpr.jit(jnp.sin).trace(1.0).lower(lowering_platforms=("cpu", "cuda"))
+    assert 'loc("jit(sin)/sin"(' in lowered.as_text(debug_info=True)
+
+
 def test_names_of_the_equations_of_derivatives():
     inner = xpr.named_scope("loss")
     names = operation_names(lambda x: xpr.grad(inner(lambda x: jnp.sin(x) * x))(x), 1.0)

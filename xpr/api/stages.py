@@ -166,9 +166,7 @@ class Traced(Stage):
             lowering_platforms = [(self._device or devices.default_device()).platform]
         if lowering_platforms is not None:
             platforms = portable.checked_platforms(lowering_platforms)
-            from xpr.compile.platforms import lower_for_platforms  # with what solves equations of dimensions, 2 ms
-
-            module = lower_for_platforms(self.program.jaxpr, platforms, *self._named_attributes())
+            module = self._module_for_platforms(platforms)
             return Lowered(self, module, None, self._shardings, platforms)
         device = self._device or devices.default_device()
         in_steps = self._in_steps and self._layouts is None
@@ -233,10 +231,12 @@ class Traced(Stage):
     def _module(self, platform: str) -> Module:
         return lower_jaxpr(self.program.jaxpr, platform, *self._attributes())
 
-    def _located_module(self, platform: str) -> Module:
-        """The module whose text has the names of scopes and the user's lines."""
-        scopes = (f"jit({self.interface.name})",)
-        return lower_jaxpr(self.program.jaxpr, platform, *self._named_attributes(), scopes)
+    def _module_for_platforms(self, platforms: Sequence[str], located: bool = False) -> Module:
+        """The module for several platforms, or symbolic sizes; `located`: with names of scopes and source lines."""
+        from xpr.compile.platforms import lower_for_platforms  # with what solves equations of dimensions, 2 ms
+
+        scopes = (f"jit({self.interface.name})",) if located else None
+        return lower_for_platforms(self.program.jaxpr, platforms, *self._named_attributes(), scopes=scopes)
 
 
 class Lowered(Stage):
@@ -287,8 +287,8 @@ class Lowered(Stage):
 
     def _text(self, located: bool = False) -> str:
         """The StableHLO text, as it was written."""
-        if located and len(self._platforms) == 1:
-            return self.traced._located_module(self._platforms[0]).text(self.interface.name)
+        if located:
+            return self.traced._module_for_platforms(self._platforms, located=True).text(self.interface.name)
         module = self._program if isinstance(self._program, Module) else self._program.whole()
         return module.text(self.interface.name)
 

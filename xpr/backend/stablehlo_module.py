@@ -224,8 +224,8 @@ class Module(ProgramDevices):
             builder.dimensions = {each: Value(f"%dim{i}", SIZE) for i, each in enumerate(self.dimension_variables)}
             attributes[:0] = [f" {{jax.global_constant = {quoted(each)}}}" for each in self.dimension_variables]
         around = self.scopes, self.location
-        if self.scopes is not None:  # functions may be called from several scopes
-            self.scopes, self.location = self.scopes if public else (), _UNKNOWN
+        if self.scopes is not None:  # a function that an operation calls may be called from several scopes
+            self.scopes, self.location = () if self.location else self.scopes, _UNKNOWN
         results = body(builder, arguments)
         self.varied_results[name] = [v in builder.varied for v in results]
         arguments = [*([] if public else builder.dimensions.values()), *arguments]
