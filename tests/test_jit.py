@@ -255,6 +255,23 @@ def test_inlined_functions_are_no_calls():
     assert ref[...] == 2
 
 
+def test_constant_results_of_inlined_functions_are_arrays():
+    def constants(x):
+        return jnp.array(1), jnp.array(2, jnp.int8), 2.5, x
+
+    for inline in (True, False):
+        inner = xpr.jit(constants, inline=inline)
+
+        @xpr.jit
+        def types(x, inner=inner):
+            results = inner(x)
+            assert [y.shape for y in results] == [()] * 4
+            return results
+
+        expected = [y.aval for y in map(jnp.asarray, constants(jnp.float32(1)))]
+        assert [y.aval for y in types(jnp.float32(1))] == expected
+
+
 def test_donation_deletes_the_argument():
     x = jnp.sin(jnp.ones(1000))
     y = xpr.jit(lambda x: x + 1, donate_argnums=0)(x)

@@ -61,7 +61,7 @@ from xpr.notices import warn
 from xpr.primitives.sharding_constraint import constrain
 from xpr.transforms.boundary import boundary
 from xpr.transforms.calls import Call, in_range
-from xpr.transforms.flat import FlatFunction, named_like, signature_of
+from xpr.transforms.flat import FlatFunction, as_array, named_like, signature_of
 from xpr.transforms.stage import StageTrace, stage
 
 __all__ = ["clear_caches", "jit"]
@@ -306,8 +306,7 @@ class JitFunction(KnownCaller):
         """
         if not isinstance(compiled, CompiledForSeveral) or isinstance(compiled.mesh, MeshOfProcesses):
             return
-        wanted = compiled.flat_shardings()[0]
-        for i, (x, sharding) in enumerate(zip(call.leaves, wanted)):
+        for i, (x, sharding) in enumerate(zip(call.leaves, compiled.argument_shardings())):
             if is_elsewhere(x, sharding):
                 raise ValueError(self.message_elsewhere(call, i, sharding))
 
@@ -354,7 +353,7 @@ class JitFunction(KnownCaller):
         """The call as an equation of the program that is traced, or the equations of the function, as `inline` says."""
         closed = traced.jaxpr
         if self.options.inline and traced.refs is None and _is_staged():
-            return eval_jaxpr(closed.jaxpr, closed.consts, *leaves)
+            return list(map(as_array, eval_jaxpr(closed.jaxpr, closed.consts, *leaves)))
         return call_jaxpr(closed, leaves, self.name)
 
     def traced(self, call: Call) -> Traced:
