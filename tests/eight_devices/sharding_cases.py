@@ -701,6 +701,71 @@ def test_jit_on_one_device(mesh):
     assert "A program runs on one device, or on those of one mesh" in str(error.value)
 
 
+def test_constraints_to_one_device(mesh):
+    """What they give is on the device, and not on a mesh of it."""
+    third = xpr.devices()[2]
+    here, x = SingleDeviceSharding(third), jnp.asarray(X)
+
+    def constrained(x):
+        return lax.with_sharding_constraint(jnp.sin(x), here)
+
+    beside = xpr.device_put(X, third)
+    for fun in (constrained, xpr.jit(constrained), xpr.vmap(constrained), xpr.jit(constrained).lower(X).compile()):
+        for given in (x, beside) if not isinstance(fun, xpr.stages.Compiled) else (X, beside):
+            for _ in range(2):  # the second time by the path of known calls
+                y = fun(given)
+                assert y.sharding == here and y.committed and y.aval.sharding.mesh.empty
+                close(y + beside, np.sin(X) + X)
+    assert xpr.grad(lambda x: constrained(x).sum())(x).sharding == here
+    compiled = xpr.jit(constrained).lower(X).compile()
+    assert compiled.input_shardings == ((here,), {}) and compiled.output_shardings == here
+    called = xpr.jit(lambda x: xpr.pure_callback(lambda x: np.asarray(x) + 1, x, constrained(x)))
+    assert called(x).sharding == here
+    key = xpr.jit(lambda key: lax.with_sharding_constraint(key, here))(xpr.random.key(0))
+    assert key.sharding == here
+    with pytest.raises(ValueError, match=r"Got argument x .* on device ids \[1\], and .* ids \[2\], those of cpu:2"):
+        lax.with_sharding_constraint(xpr.device_put(X, xpr.devices()[1]), here)
+    closed = xpr.make_jaxpr(constrained)(X)
+    assert "mesh=MeshOfOneDevice(device='cpu:2')" in str(closed)
+    for copied in (xpr.jaxpr.parse(str(closed)), pickle.loads(pickle.dumps(closed))):
+        assert xpr.jaxpr.equal(copied, closed)
+        assert xpr.core.jaxpr_as_fun(copied)(X)[0].sharding == here
+    missing = xpr.jaxpr.parse(str(closed).replace("cpu:2", "cpu:9"))
+    with pytest.raises(xpr.errors.DeviceNotFound, match="There is no device cpu:9"):
+        xpr.core.jaxpr_as_fun(missing)(X)
+    there = here.with_memory_kind("pinned_host")
+    assert lax.with_sharding_constraint(x, there).sharding == there
+
+
+def test_constraints_of_arrays_that_are_on_no_device_to_the_memory_of_the_host(mesh):
+    rows = NamedSharding(mesh, P("x"), memory_kind="pinned_host")
+    for fun in (
+        lambda x: lax.with_sharding_constraint(x, rows),
+        xpr.jit(lambda x: lax.with_sharding_constraint(x, rows)),
+    ):
+        assert fun(jnp.asarray(X)).sharding == rows
+
+
+def test_a_mesh_of_one_device_beside_the_device():
+    """Arrays on both are on the same devices, and are computed with together."""
+    fourth = xpr.devices()[3]
+    rows = NamedSharding(Mesh(np.array([fourth]), "x"), P("x"))
+    on_mesh, on_device = xpr.device_put(X, rows), xpr.device_put(X, fourth)
+    assert (on_mesh + on_device).sharding == rows
+    both = xpr.jit(lambda a, b: (a @ b, a, b))
+    for _ in range(2):  # the second time by the path of known calls
+        for a, b in ((on_mesh, on_device), (on_device, on_mesh), (on_device, on_device), (on_mesh, on_mesh)):
+            product, *others = both(a, b)
+            close(product, X @ X)
+            assert product.devices() == {fourth}
+            assert [y.sharding.device_set for y in others] == [{fourth}] * 2
+            assert jnp.stack([a, b]).devices() == {fourth}
+    assert both(on_device, on_device)[0].sharding == SingleDeviceSharding(fourth)
+    for a, b in ((on_mesh, xpr.device_put(X, xpr.devices()[0])), (xpr.device_put(X, xpr.devices()[0]), on_mesh)):
+        with pytest.raises(ValueError, match="Received incompatible devices for jitted computation"):
+            both(a, b)
+
+
 def test_dlpack_hands_over_one_device(mesh):
     x = xpr.device_put(X, NamedSharding(mesh, P("x")))
     for ask in (np.from_dlpack, jnp.from_dlpack, lambda x: x.__dlpack__(), lambda x: x.__dlpack_device__()):
@@ -808,12 +873,6 @@ def test_arrays_of_parts_say_what_they_can_not_be_made_of():
         xpr.make_array_from_single_device_arrays((2,), sharding, parts, dtype="int32")
     with pytest.raises(xpr.errors.UnexpectedTracerError, match=r"cannot be called within a traced context.*f32"):
         xpr.jit(lambda x: xpr.make_array_from_callback((2,), sharding, lambda i: x))(parts[0])
-
-
-def test_constraints_to_one_device():
-    sharding = SingleDeviceSharding(xpr.devices()[2])
-    y = xpr.jit(lambda x: xpr.lax.with_sharding_constraint(x + 1, sharding))(jnp.ones(2))
-    assert y.devices() == {xpr.devices()[2]} and y.tolist() == [2, 2]
 
 
 def test_equal_meshes_and_specs_are_the_same_object(mesh):

@@ -19,7 +19,7 @@ from xpr.backend.layout import Format, Layout, ProgramLayouts, RequestedLayouts,
 from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.operands import buffer_on
 from xpr.backend.sequence import SequenceExecutable
-from xpr.backend.sharding import Mesh, Sharding, SingleDeviceSharding
+from xpr.backend.sharding import Mesh, NamedSharding, Sharding, SingleDeviceSharding, without_mesh_of_one
 from xpr.backend.shards import PartitionedExecutable
 from xpr.compile.known_calls import KnownCalls, call_known
 from xpr.compile.partition import array_at, buffer_at, is_elsewhere
@@ -280,7 +280,7 @@ def _buffer_with_layout(x: Any, target: Any, layout: Layout) -> Any:
 class CompiledForSeveral(Compiled):
     """A program compiled for several devices."""
 
-    __slots__ = ("mesh",)
+    __slots__ = ("mesh", "shardings")
 
     executable: PartitionedExecutable  # type: ignore[assignment]  # the same methods, for several devices
 
@@ -291,15 +291,23 @@ class CompiledForSeveral(Compiled):
         self.interface, self.executable, self.mesh, self.refs = interface, executable, mesh, refs
         self.donated, self.known, self.layouts = interface.donated, KnownCalls(), None
         self.constants = list(map(buffer_at, consts, executable.in_shardings))
+        self.shardings = (
+            list(map(without_mesh_of_one, self.argument_shardings())),
+            [without_mesh_of_one(each) for each in executable.out_shardings],
+        )
+
+    def argument_shardings(self) -> Sequence[NamedSharding]:
+        """The sharding with which the program takes each argument."""
+        return self.executable.in_shardings[len(self.constants) :]
 
     def flat_shardings(self) -> tuple[Sequence[Sharding], Sequence[Sharding]]:
-        return self.executable.in_shardings[len(self.constants) :], self.executable.out_shardings
+        return self.shardings
 
     def check_shardings(self, leaves: Sequence[Any]) -> None:
         """Raises ValueError where an argument was put on devices with another sharding than the program takes."""
         if isinstance(self.mesh, MeshOfProcesses):
             return
-        each = zip(self.interface.names, leaves, self.flat_shardings()[0])
+        each = zip(self.interface.names, leaves, self.argument_shardings())
         if wrong := [(name, x, sharding) for name, x, sharding in each if is_elsewhere(x, sharding)]:
             lines = [
                 f"  {name}   compiled for {sharding}\n  {' ' * len(name)}   called with  {x.sharding}"
@@ -327,7 +335,7 @@ class CompiledForSeveral(Compiled):
             for x, sharding, layout in zip_longest(leaves, executable.in_shardings[len(constants) :], inputs)
         ]
         self.check_donated(buffers)
-        outs = zip_longest(executable.out_avals, executable.run(buffers), executable.out_shardings, outputs)
+        outs = zip_longest(executable.out_avals, executable.run(buffers), executable.placements, outputs)
         results = list(starmap(array_at, outs))
         forget_donated(leaves, self.donated)
         return results

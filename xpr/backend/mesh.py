@@ -230,6 +230,47 @@ class MeshOfProcesses(Mesh):
     __hash__ = Mesh.__hash__
 
 
+class MeshOfOneDevice(Mesh):
+    """The mesh of a program that is constrained to one device: what it computes is on the device, and on no mesh.
+
+    Args:
+      device: the device.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, device: Device) -> MeshOfOneDevice:  # type: ignore[override]  # of its device alone
+        mesh = object.__new__(cls)
+        mesh._set([device], "device", None)
+        return _meshes.setdefault((cls, mesh._flat), mesh)  # type: ignore[return-value]
+
+    def __init__(self, device: Device):
+        pass  # as for Mesh
+
+    @property
+    def device(self) -> Device:
+        """The device."""
+        return self._flat[0]
+
+    @property
+    def if_auto(self) -> None:
+        """None: types say nothing of it."""
+        return None
+
+    @property
+    def text(self) -> str:
+        """The device, in messages."""
+        return str(self.device)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, MeshOfOneDevice) and self.device is other.device)
+
+    __hash__ = Mesh.__hash__
+
+    def __reduce__(self) -> Any:
+        return _mesh_of_one, (names_of_devices(self._flat),)
+
+
 # -- As text, and in files
 
 
@@ -300,7 +341,14 @@ def mesh_of_parts(axes: Sequence[tuple[Any, int]], devices: str, types: Sequence
     return Mesh(grid.reshape(sizes), names, _axis_types(types))
 
 
+def _mesh_of_one(device: str) -> AbstractMesh:
+    """The mesh of a device; an `AbstractMesh` where it is not there."""
+    mesh = mesh_of_parts([("device", 1)], device)
+    return MeshOfOneDevice(mesh.flat[0]) if isinstance(mesh, Mesh) else mesh
+
+
 register_parameter(Mesh, _mesh_parts, mesh_of_parts)
+register_parameter(MeshOfOneDevice, lambda mesh: {"device": names_of_devices(mesh.flat)}, _mesh_of_one)
 register_parameter(
     AbstractMesh,
     lambda mesh: {"axes": mesh.shape_tuple, **_types_part(mesh)},

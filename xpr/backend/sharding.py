@@ -16,7 +16,7 @@ import numpy as np
 
 from xpr.backend import runtime
 from xpr.backend.devices import Device
-from xpr.backend.mesh import AbstractMesh, Mesh, devices_of_names, names_of_devices
+from xpr.backend.mesh import AbstractMesh, Mesh, MeshOfOneDevice, devices_of_names, names_of_devices
 from xpr.config import settings
 from xpr.core.avals import ShapedArray
 from xpr.core.explicit import ExplicitSharding, explicit_sharding
@@ -375,6 +375,18 @@ register_parameter(
         mesh, PartitionSpec(*spec, unreduced=frozenset(unreduced), reduced=frozenset(reduced))
     ),
 )
+
+
+def placement(sharding: NamedSharding) -> NamedSharding | Device:
+    """Where arrays with a sharding are: on the device, if a program was constrained to one."""
+    return sharding.mesh.device if type(sharding.mesh) is MeshOfOneDevice else sharding
+
+
+def without_mesh_of_one(sharding: NamedSharding) -> NamedSharding | SingleDeviceSharding:
+    """A sharding of arguments or results as users see it: on the device, if a program was constrained to one."""
+    if type(sharding.mesh) is not MeshOfOneDevice:
+        return sharding
+    return SingleDeviceSharding(sharding.mesh.device, memory_kind=sharding.memory_kind)
 
 
 class Shard:

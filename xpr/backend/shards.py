@@ -18,10 +18,10 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend import processes, runtime
-from xpr.backend.buffers import Buffer, Device, get, put, raise_if_deleted, result_handler, unchecked
+from xpr.backend.buffers import Buffer, Device, get, handler_for, put, raise_if_deleted, result_handler, unchecked
 from xpr.backend.hlo_shardings import raw_sharding
 from xpr.backend.runtime import without_jax
-from xpr.backend.sharding import NamedSharding, typed
+from xpr.backend.sharding import NamedSharding, placement, typed
 from xpr.backend.waiting import keep_until_done
 from xpr.core.avals import ShapedArray
 from xpr.core.source import here, summarize
@@ -182,10 +182,13 @@ _COLLECTIVES = ("all-reduce(", "all-gather(", "all-to-all(", "reduce-scatter(", 
 
 
 class PartitionedExecutable:
-    """A compiled program on several devices, and the shardings of its arguments and results."""
+    """A compiled program on several devices, and the shardings of its arguments and results.
+
+    `placements` says where the arrays of its results are: on the device, where the program is constrained to one.
+    """
 
     __slots__ = ("__weakref__", "devices", "handlers", "in_shardings", "name", "one_at_a_time", "out_avals",
-                 "out_shardings", "raw", "shared")  # fmt: skip
+                 "out_shardings", "placements", "raw", "shared")  # fmt: skip
 
     def __init__(
         self, raw: Any, out_avals: Sequence[ShapedArray], devices: Sequence[Device], name: str,
@@ -194,7 +197,11 @@ class PartitionedExecutable:
         self.raw, self.devices, self.name = raw, tuple(devices), name
         self.out_avals = tuple(map(typed, out_avals, out_shardings))
         self.in_shardings, self.out_shardings = tuple(in_shardings), tuple(out_shardings)
-        self.handlers = [sharded_handler(aval, sharding) for aval, sharding in zip(out_avals, out_shardings)]
+        self.placements = tuple(map(placement, out_shardings))
+        self.handlers = [
+            sharded_handler(aval, at) if isinstance(at, NamedSharding) else handler_for(aval, at)
+            for aval, at in zip(out_avals, self.placements)
+        ]
         self.one_at_a_time = len(self.devices) > 1 and self.devices[0].platform == "cpu"
         self.shared: processes.Program | None = None  # its identity among the processes that run it
 

@@ -16,7 +16,7 @@ def device_of(
     what: Callable[[], str] | str = "an operation",
     names: Callable[[], Sequence[str]] | None = None,
 ) -> Any:
-    """The device that committed operands are on; a sharding, if it is several; the default one if none is committed.
+    """The device that committed operands are on; a sharding, if one has it; the default one if none is committed.
 
     Inside of `set_mesh` the default is a sharding over the mesh. The message of an error has the names of the operands,
     and `what` they are operands of.
@@ -27,9 +27,9 @@ def device_of(
     device = None
     for x in args:
         if type(x) is Array and x._device is not None and x._device is not device:
-            if device is not None and type(device) is type(x._device) is NamedSharding:
-                if device.devices == x._device.devices:
-                    continue
+            if device is not None and _devices(device) == devices_of(x):
+                device = device if type(device) is NamedSharding else x._device
+                continue
             if device is not None:
                 raise ValueError(different_devices(what() if callable(what) else what, args, names and names()))
             device = x._device
@@ -60,7 +60,11 @@ def different_devices(what: str, args: Sequence[Any], names: Sequence[str] | Non
 
 def devices_of(x: Array) -> tuple[Any, ...]:
     """The devices that a committed array is on."""
-    return x._device.devices if type(x._device) is NamedSharding else (x._device,)
+    return _devices(x._device)
+
+
+def _devices(placement: Any) -> tuple[Any, ...]:
+    return placement.devices if type(placement) is NamedSharding else (placement,)
 
 
 def _described(x: Array) -> str:

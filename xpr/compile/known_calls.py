@@ -231,7 +231,7 @@ def _are_in_place(program: Program, leaves: Sequence[Any], n_constants: int) -> 
 def _result_devices(program: Program) -> tuple[Any, ...] | None:
     """The device or the sharding of each result; None where all are on the default device."""
     if isinstance(program, PartitionedExecutable):
-        return tuple(program.out_shardings)
+        return program.placements
     return None if program.device is devices.default_device() else (program.device,) * len(program.out_avals)
 
 

@@ -7,23 +7,23 @@ others, and reports those of results.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from xpr.backend import compiler
 from xpr.backend.array import Array, forget_donated, result
-from xpr.backend.buffers import copied
+from xpr.backend.buffers import Device, copied
 from xpr.backend.each_process import ProgramOfEachProcess, on_each_process
 from xpr.backend.hlo_shardings import raw_sharding
 from xpr.backend.layout import Layout
 from xpr.backend.mesh import MeshOfProcesses
 from xpr.backend.operands import host_value
-from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, axes_of, typed
+from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, typed
 from xpr.backend.shards import PartitionedExecutable, put_shards
 from xpr.backend.stablehlo_module import Module
-from xpr.compile.committed import devices_of, different_devices
+from xpr.compile.committed import devices_of
 from xpr.compile.lower import MainAttributes, lower_jaxpr
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
@@ -31,10 +31,7 @@ from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Jaxpr, Var, subjaxprs
 from xpr.core.memory import kind_of_space
 from xpr.core.refs import Ref
-from xpr.core.specs import normalized
-from xpr.primitives.sharding_constraint import reshard_p, sharding_constraint_p
 from xpr.primitives.sharding_rules import parts_of
-from xpr.transforms.flat import as_array
 
 
 def mesh_of(jaxpr: Jaxpr) -> Mesh | None:
@@ -195,14 +192,14 @@ def compile_module(
 def run_program(program: PartitionedExecutable, args: Sequence[Any], donated: Sequence[int] = ()) -> list[Array]:
     """The results of a program; arguments with other shardings than it takes are moved first."""
     buffers = [buffer_at(x, sharding) for x, sharding in zip(args, program.in_shardings)]
-    results = list(map(array_at, program.out_avals, program.run(buffers), program.out_shardings))
+    results = list(map(array_at, program.out_avals, program.run(buffers), program.placements))
     forget_donated(args, donated)
     return results
 
 
-def array_at(aval: ShapedArray, buffer: Any, sharding: NamedSharding, layout: Layout | None = None) -> Any:
-    """An array of a buffer on several devices; in NumPy for float0."""
-    return result(typed(aval, sharding), buffer, sharding, layout)
+def array_at(aval: ShapedArray, buffer: Any, placement: NamedSharding | Device, layout: Layout | None = None) -> Any:
+    """An array of a buffer on several devices, or on the one that a program is constrained to; in NumPy for float0."""
+    return result(typed(aval, placement) if isinstance(placement, NamedSharding) else aval, buffer, placement, layout)
 
 
 def buffer_at(x: Any, sharding: NamedSharding) -> Any:
@@ -220,8 +217,10 @@ def buffer_at(x: Any, sharding: NamedSharding) -> Any:
 def has_sharding(x: Array, sharding: NamedSharding) -> bool:
     """Whether an array has this sharding, or an equivalent one, already."""
     current, ndim = x._device, x.aval.ndim
-    if current is sharding or type(current) is not NamedSharding:
-        return current is sharding
+    if current is sharding:
+        return True
+    if type(current) is not NamedSharding:
+        return sharding.devices == (current,) and sharding.memory_kind == kind_of_space(x.aval.memory_space)
     return current == sharding or (
         current.devices == sharding.devices
         and current.memory_kind == sharding.memory_kind
@@ -247,6 +246,10 @@ def moved(x: Array, sharding: NamedSharding) -> Array:
       DeviceNotFound: the sharding is of a mesh without devices.
     """
     current, _ = x._device, sharding.mesh.flat
+    if has_sharding(x, sharding):  # on the one device of the mesh
+        return Array(
+            typed(x.aval, sharding), None, copied(x.buffer, raw_sharding(sharding, x.aval.physical.ndim)), sharding
+        )
     if type(current) is not NamedSharding or current.devices != sharding.devices:
         return Array(typed(x.aval, sharding), x.host, None, sharding)
     if sharding.memory_kind != "device":
@@ -269,56 +272,6 @@ def _in_other_memory(x: Array, sharding: NamedSharding) -> Array:
     aval = typed(x.aval, sharding)
     return Array(aval, None, copied(x.buffer, raw_sharding(sharding, aval.physical.ndim)), sharding)
 
-
-def _current_parts(x: Array, mesh: Mesh) -> list[tuple[Any, ...]] | None:
-    """For each axis of an array the axes of a mesh that partition it; None where it is over no such mesh."""
-    current = x._device
-    if type(current) is not NamedSharding or current.mesh.shape_tuple != mesh.shape_tuple:
-        return None
-    return [axes_of(part) for part in (*current.spec, *[None] * (x.aval.ndim - len(current.spec)))]
-
-
-def _without(names: Sequence[Any], others: Collection[Any]) -> tuple[Any, ...]:
-    return tuple([name for name in names if name not in others])
-
-
-def _evaluate_sharding_constraint(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """The array partitioned otherwise; axes that are left to the compiler remain as they are.
-
-    Raises:
-      ValueError: the array was put on other devices.
-    """
-    x, sharding = as_array(args[0]), params["sharding"]
-    mesh = mesh_with_devices(sharding.mesh, x._device)
-    if x._device is not None and devices_of(x) != mesh.flat:
-        asked = f"a sharding with device ids {[device.id for device in mesh.flat]}, those of {mesh.text}"
-        raise ValueError(different_devices("with_sharding_constraint", [x], ["x"], asked))
-    named = {name for part in sharding.spec for name in axes_of(part)}
-    current = _current_parts(x, mesh) or [()] * x.aval.ndim
-    parts = [
-        normalized(_without(now, named)) if part is PartitionSpec.UNCONSTRAINED else part
-        for part, now in zip(sharding.spec, current)
-    ]
-    return [moved(x, NamedSharding(mesh, sharding.spec.update(parts)))]
-
-
-sharding_constraint_p.evaluate = _evaluate_sharding_constraint
-
-
-def _evaluate_reshard(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """Moves the array; along Auto axes of the mesh it remains as it is."""
-    x, sharding = as_array(args[0]), params["sharding"]
-    mesh = mesh_with_devices(sharding.mesh, x._device)
-    parts: list[Any] = [*sharding.spec, *[None] * (x.aval.ndim - len(sharding.spec))]
-    current = _current_parts(x, mesh)
-    if current is not None:
-        named = {name for part in parts for name in axes_of(part)}
-        decided = {*mesh.axis_names}.difference(mesh.auto_axes) | named
-        parts = [normalized((*axes_of(part), *_without(now, decided))) for part, now in zip(parts, current)]
-    return [moved(x, NamedSharding(mesh, sharding.spec.update(parts)))]
-
-
-reshard_p.evaluate = _evaluate_reshard
 
 _moves: dict[Any, PartitionedExecutable] = {}  # by the type of the array, its sharding and the one that it gets
 

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from xpr.backend import buffers
 from xpr.backend.array import Array, in_unpinned_memory, unpinned
 from xpr.backend.devices import default_device
-from xpr.backend.sharding import NamedSharding, Sharding, SingleDeviceSharding, typed
-from xpr.compile.partition import moved
+from xpr.backend.mesh import Mesh
+from xpr.backend.sharding import (
+    NamedSharding,
+    PartitionSpec,
+    Sharding,
+    SingleDeviceSharding,
+    axes_of,
+    placement,
+    typed,
+)
+from xpr.compile.committed import devices_of, different_devices
+from xpr.compile.partition import mesh_with_devices, moved
 from xpr.core.avals import aval_of
 from xpr.core.memory import MemorySpace, kind_of_space
+from xpr.core.specs import normalized
 from xpr.primitives.device_put import device_put_p, space_of
-from xpr.primitives.sharding_constraint import constrain
+from xpr.primitives.sharding_constraint import constrain, reshard_p, sharding_constraint_p
 from xpr.transforms.flat import as_array
 
 
@@ -77,3 +88,57 @@ def _evaluate_device_put(args: Sequence[Any], params: dict[str, Any]) -> list[An
 
 
 device_put_p.evaluate = _evaluate_device_put
+
+
+# -- Sharding constraints
+
+
+def _current_parts(x: Array, mesh: Mesh) -> list[tuple[Any, ...]] | None:
+    """For each axis of an array the axes of a mesh that partition it; None where it is over no such mesh."""
+    current = x._device
+    if type(current) is not NamedSharding or current.mesh.shape_tuple != mesh.shape_tuple:
+        return None
+    return [axes_of(part) for part in (*current.spec, *[None] * (x.aval.ndim - len(current.spec)))]
+
+
+def _without(names: Sequence[Any], others: Collection[Any]) -> tuple[Any, ...]:
+    return tuple([name for name in names if name not in others])
+
+
+def _evaluate_sharding_constraint(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """The array partitioned otherwise; axes that are left to the compiler remain as they are.
+
+    Raises:
+      ValueError: the array was put on other devices.
+    """
+    x, sharding = as_array(args[0]), params["sharding"]
+    mesh = mesh_with_devices(sharding.mesh, x._device)
+    if x._device is not None and devices_of(x) != mesh.flat:
+        asked = f"a sharding with device ids {[device.id for device in mesh.flat]}, those of {mesh.text}"
+        raise ValueError(different_devices("with_sharding_constraint", [x], ["x"], asked))
+    named = {name for part in sharding.spec for name in axes_of(part)}
+    current = _current_parts(x, mesh) or [()] * x.aval.ndim
+    parts = [
+        normalized(_without(now, named)) if part is PartitionSpec.UNCONSTRAINED else part
+        for part, now in zip(sharding.spec, current)
+    ]
+    return [to_device(x, placement(NamedSharding(mesh, sharding.spec.update(parts))))]
+
+
+sharding_constraint_p.evaluate = _evaluate_sharding_constraint
+
+
+def _evaluate_reshard(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """Moves the array; along Auto axes of the mesh it remains as it is."""
+    x, sharding = as_array(args[0]), params["sharding"]
+    mesh = mesh_with_devices(sharding.mesh, x._device)
+    parts: list[Any] = [*sharding.spec, *[None] * (x.aval.ndim - len(sharding.spec))]
+    current = _current_parts(x, mesh)
+    if current is not None:
+        named = {name for part in parts for name in axes_of(part)}
+        decided = {*mesh.axis_names}.difference(mesh.auto_axes) | named
+        parts = [normalized((*axes_of(part), *_without(now, decided))) for part, now in zip(parts, current)]
+    return [moved(x, NamedSharding(mesh, sharding.spec.update(parts)))]
+
+
+reshard_p.evaluate = _evaluate_reshard

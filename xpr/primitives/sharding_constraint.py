@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec, SingleDeviceSharding, sharding_by, typed
+from xpr.backend.mesh import Mesh, MeshOfOneDevice
+from xpr.backend.sharding import NamedSharding, PartitionSpec, SingleDeviceSharding, sharding_by, typed
 from xpr.backend.stablehlo import Builder, Value
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, aval_of
@@ -103,7 +104,7 @@ def constrain(x: Any, sharding: NamedSharding) -> Any:
     """
     mesh = sharding.mesh
     if sharding.memory_kind not in (None, "device"):
-        x, sharding = in_memory(x, space_of_kind(sharding.memory_kind)), sharding.with_memory_kind("device")
+        return in_memory(constrain(x, sharding.with_memory_kind("device")), space_of_kind(sharding.memory_kind))
     if not isinstance(mesh, Mesh) and not mesh.has_explicit and not any(map(axes_of, sharding.spec)):
         return x  # as in the type of an array, which says nothing of Auto axes
     refuse_manual(sharding)
@@ -151,7 +152,7 @@ def sharding_of(function: str, sharding: Any) -> NamedSharding:
     if isinstance(sharding, NamedSharding):
         return sharding
     if isinstance(sharding, SingleDeviceSharding):
-        return NamedSharding(Mesh([sharding.device], "device"))
+        return NamedSharding(MeshOfOneDevice(sharding.device), memory_kind=sharding.memory_kind)
     if not isinstance(sharding, PartitionSpec):
         raise TypeError(f"{function}: {sharding!r} is no NamedSharding.")
     if settings.mesh is None:

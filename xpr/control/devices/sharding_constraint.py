@@ -28,9 +28,10 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     Args:
       x: a pytree of arrays.
       shardings: a `NamedSharding`, or a pytree prefix of `x` of those and None, which leaves an array as it is. A
-        `Format` with a `Layout` says the order of its elements in memory, too, see `with_layout_constraint`. Inside
-        `set_mesh(mesh)` a `PartitionSpec` will do. One that names Auto axes alone leaves arrays partitioned over
-        Explicit axes, as their types say. An axis that is `P.UNCONSTRAINED` is left to the compiler, or as it is.
+        `SingleDeviceSharding` puts the whole array on a device. A `Format` with a `Layout` says the order of its
+        elements in memory, too, see `with_layout_constraint`. Inside `set_mesh(mesh)` a `PartitionSpec` will do. One
+        that names Auto axes alone leaves arrays partitioned over Explicit axes, as their types say. An axis that is
+        `P.UNCONSTRAINED` is left to the compiler, or as it is.
 
     Returns:
       A pytree like `x`.
