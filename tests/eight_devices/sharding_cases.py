@@ -428,13 +428,50 @@ def test_specs_of_the_current_mesh(mesh):
         assert message in str(raised.value)
 
 
+def test_meshes_without_devices_have_as_many_as_the_others(mesh):
+    """Those of arguments are on the devices of the first mesh that has some, in whatever order they come."""
+    on_devices = xpr.ShapeDtypeStruct((8, 2), "float32", sharding=NamedSharding(mesh, P("x")))
+
+    def like(sizes):
+        axes = AbstractMesh(sizes, ("a", "b"))
+        return xpr.ShapeDtypeStruct((8, 2), "float32", sharding=NamedSharding(axes, P("a")))
+
+    total = xpr.jit(lambda x, y: x + y)
+    for given in ((on_devices, like((2, 4))), (like((2, 4)), on_devices)):
+        assert total.lower(*given).compile()(X[:, :2], X[:, :2]).sharding.device_set == set(mesh.devices.flat)
+    for given in ((on_devices, like((2, 1))), (like((2, 1)), on_devices)):
+        with pytest.raises(ValueError) as error:
+            total.lower(*given)
+        assert str(error.value) == (
+            "AbstractMesh size: 2 does not match the device assignment size: 8. The program is for Mesh('x': 4, 'y': "
+            "2), and a part of it, or an argument, for AbstractMesh('a': 2, 'b': 1): they must have as many devices. "
+            "Make one mesh of them."
+        )
+
+
+def test_constraints_of_arrays_over_meshes_without_devices(mesh):
+    """They are on the devices of the mesh that the array is on, which must have the same axes."""
+    x = xpr.device_put(X, NamedSharding(mesh, P()))
+    assert lax.with_sharding_constraint(x, NamedSharding(mesh.abstract_mesh, P("x"))).sharding.spec == P("x")
+    others = NamedSharding(AbstractMesh((2, 4), ("a", "b")), P("a"))
+    for given, where in ((x, "Mesh('x': 4, 'y': 2)"), (jnp.asarray(X), "no mesh"), (X, "no mesh")):
+        with pytest.raises(xpr.errors.ArgumentError) as error:
+            lax.with_sharding_constraint(given, others)
+        assert str(error.value) == (
+            f"Mesh shape of the input does not match the mesh shape of the target sharding: {others!r} is over a mesh "
+            "without devices, and the array, f32[8,8], which would have to be on those of a mesh with these axes, is "
+            f"on {where}. Put it there before, by xpr.device_put(x, NamedSharding(mesh, spec)) with a Mesh; or give "
+            "the Mesh."
+        )
+
+
 def test_meshes_without_devices(mesh):
     """Programs are traced for them, and not run."""
     large = AbstractMesh((64, 16), ("x", "y"))
     with xpr.sharding.use_abstract_mesh(large):
         traced = xpr.jit(lambda x: lax.with_sharding_constraint(x, P("x"))).trace(np.ones((64, 2), np.float32))
     assert "AbstractMesh(axes=(('x', 64), ('y', 16)))" in str(traced.jaxpr)
-    with pytest.raises(xpr.errors.DeviceNotFound, match=r"can't run on AbstractMesh\('x': 64, 'y': 16\)"):
+    with pytest.raises(xpr.errors.ArgumentError, match=r"over a mesh without devices, .* f32\[64,2\], .* on no mesh"):
         xpr.core.jaxpr_as_fun(traced.jaxpr)(np.ones((64, 2), np.float32))
     with pytest.raises(xpr.errors.DeviceNotFound):
         xpr.device_put(np.ones((64, 16)), NamedSharding(large, P("x")))

@@ -179,13 +179,25 @@ def program_shardings(
         constants, current = shardings_over(mesh, constants), shardings_over(mesh, current)
     else:
         shardings = [*requested_in, *requested_out, *constants, *current]
-        meshes = (each.mesh for each in shardings if type(each) is NamedSharding)
-        mesh = next(meshes, None) or mesh_with_devices(mesh, device) or _default_mesh(device)
+        meshes = [each.mesh for each in shardings if type(each) is NamedSharding]
+        mesh = _with_devices_if_any([*meshes, mesh_with_devices(mesh, device)]) or _default_mesh(device)
     if mesh is None:
         return None
     requested_out = shardings_of_types(program.out_avals, mesh, requested_out)
-    arguments = [requested or actual for requested, actual in zip(requested_in, current)]
+    arguments = [_along(mesh, requested or actual) for requested, actual in zip(requested_in, current)]
     return ProgramShardings(mesh, arguments_beside_sums([*constants, *arguments], requested_out), requested_out)
+
+
+def _with_devices_if_any(meshes: Sequence[AbstractMesh | None]) -> Any:
+    """The first of some meshes that has devices; the first one if none has, and None if there is none."""
+    return next((each for each in meshes if isinstance(each, Mesh)), None) or next(filter(None, meshes), None)
+
+
+def _along(mesh: AbstractMesh, sharding: NamedSharding | None) -> NamedSharding | None:
+    """The sharding of an argument; on the devices of the program where it names as many, and none in particular."""
+    if type(sharding) is not NamedSharding or isinstance(sharding.mesh, Mesh) or not isinstance(mesh, Mesh):
+        return sharding
+    return sharding.update(mesh=mesh.along(sharding.mesh)) if sharding.mesh.size == mesh.size else sharding
 
 
 def _check_is_alone(fun: Callable[..., Any], device: Any, mesh: Any) -> None:

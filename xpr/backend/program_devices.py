@@ -54,9 +54,15 @@ class ProgramDevices:
           ValueError: the mesh has other devices than the program, or has them in another order, by which XLA's arrays
             and programs would take one device for another.
         """
-        if not isinstance(mesh, Mesh):  # in a program that is exported: on the devices that it will have, in order
-            return np.arange(mesh.size).reshape(mesh.axis_sizes)
         whole: Any = self.mesh
+        if not isinstance(mesh, Mesh):  # in a program that is exported: on the devices that it will have, in order
+            if mesh.size != whole.size:
+                raise ValueError(
+                    f"{type(mesh).__name__} size: {mesh.size} does not match the device assignment size: {whole.size}. "
+                    f"The program is for {whole.text}, and a part of it, or an argument, for {mesh.text}: they must "
+                    "have as many devices. Make one mesh of them."
+                )
+            return np.arange(mesh.size).reshape(mesh.axis_sizes)
         numbers = {device: i for i, device in enumerate(whole.flat)}
         if set(mesh.flat) != numbers.keys():
             size = "" if mesh.size == len(numbers) else ", and cannot change the size of the mesh"

@@ -23,6 +23,7 @@ from xpr.compile.partition import mesh_with_devices, moved
 from xpr.core.avals import aval_of
 from xpr.core.memory import MemorySpace, kind_of_space
 from xpr.core.specs import normalized
+from xpr.errors import ArgumentError
 from xpr.primitives.device_put import device_put_p, space_of
 from xpr.primitives.sharding_constraint import constrain, reshard_p, sharding_constraint_p
 from xpr.transforms.flat import as_array
@@ -93,6 +94,25 @@ device_put_p.evaluate = _evaluate_device_put
 # -- Sharding constraints
 
 
+def _mesh_with_devices(x: Array, sharding: NamedSharding) -> Mesh:
+    """The mesh of a constraint; the one that the array is on, or the current one, for one without devices.
+
+    Raises:
+      ArgumentError: these have other axes.
+      DeviceNotFound: it was read from text, and its devices are missing.
+    """
+    mesh = mesh_with_devices(sharding.mesh, x._device)
+    if isinstance(mesh, Mesh) or mesh.missing:
+        return mesh
+    on = x._device.mesh.text if isinstance(x._device, NamedSharding) else "no mesh"
+    raise ArgumentError(
+        f"Mesh shape of the input does not match the mesh shape of the target sharding: {sharding!r} is over a mesh "
+        f"without devices, and the array, {x.aval.str_short()}, which would have to be on those of a mesh with these "
+        f"axes, is on {on}. Put it there before, by xpr.device_put(x, NamedSharding(mesh, spec)) with a Mesh; or give "
+        "the Mesh."
+    )
+
+
 def _current_parts(x: Array, mesh: Mesh) -> list[tuple[Any, ...]] | None:
     """For each axis of an array the axes of a mesh that partition it; None where it is over no such mesh."""
     current = x._device
@@ -112,7 +132,7 @@ def _evaluate_sharding_constraint(args: Sequence[Any], params: dict[str, Any]) -
       ValueError: the array was put on other devices.
     """
     x, sharding = as_array(args[0]), params["sharding"]
-    mesh = mesh_with_devices(sharding.mesh, x._device)
+    mesh = _mesh_with_devices(x, sharding)
     if x._device is not None and devices_of(x) != mesh.flat:
         asked = f"a sharding with device ids {[device.id for device in mesh.flat]}, those of {mesh.text}"
         raise ValueError(different_devices("with_sharding_constraint", [x], ["x"], asked))
@@ -131,7 +151,7 @@ sharding_constraint_p.evaluate = _evaluate_sharding_constraint
 def _evaluate_reshard(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     """Moves the array; along Auto axes of the mesh it remains as it is."""
     x, sharding = as_array(args[0]), params["sharding"]
-    mesh = mesh_with_devices(sharding.mesh, x._device)
+    mesh = _mesh_with_devices(x, sharding)
     parts: list[Any] = [*sharding.spec, *[None] * (x.aval.ndim - len(sharding.spec))]
     current = _current_parts(x, mesh)
     if current is not None:
