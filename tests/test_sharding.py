@@ -210,6 +210,19 @@ def test_structs_like_arrays():
     assert like(x).sharding == x.sharding
 
 
+def test_structs_differ_by_their_shardings():
+    def struct(sharding):
+        return xpr.ShapeDtypeStruct((4,), "float32", sharding=sharding)
+
+    rows, whole = (NamedSharding(line(), spec) for spec in (P("x"), P()))
+    assert struct(rows) == struct(NamedSharding(line(), P("x"))) and hash(struct(rows)) == hash(struct(rows))
+    assert len({struct(rows), struct(whole), struct(None), struct(P("x"))}) == 4
+    assert repr(struct(rows)) == (
+        "ShapeDtypeStruct(shape=(4,), dtype=float32, sharding=NamedSharding(mesh=Mesh('x': 1), spec=P('x',)))"
+    )
+    assert repr(struct(P("x"))) == "ShapeDtypeStruct(shape=(4,), dtype=float32, sharding=P('x',))"
+
+
 def test_types_of_results_have_their_shardings():
     sharding = NamedSharding(line(), P("x"))
     f = xpr.jit(lambda x: {"y": 2 * x, "n": 3}, out_shardings={"y": sharding, "n": None})

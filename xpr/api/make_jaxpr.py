@@ -171,12 +171,13 @@ class ShapeDtypeStruct:
         return self.shape[0]
 
     def __repr__(self) -> str:
+        sharding = "" if self._sharding is None else f", sharding={self._sharding!r}"
         weak = ", weak_type=True" if self.weak_type else ""
         is_ref = ", is_ref=True" if self.is_ref else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{weak}{is_ref})"
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{sharding}{weak}{is_ref})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShapeDtypeStruct) and self.aval is other.aval
+        return isinstance(other, ShapeDtypeStruct) and self.aval is other.aval and self._sharding == other._sharding
 
     def __hash__(self) -> int:
         return hash(self.aval)
