@@ -210,6 +210,23 @@ def test_structs_like_arrays():
     assert like(x).sharding == x.sharding
 
 
+def test_the_mesh_is_set_outside_of_traced_functions():
+    def fun(x):
+        with xpr.set_mesh(line()):
+            return 2 * x
+
+    assert fun(1.0) == 2 and xpr.grad(fun)(1.0) == 2
+    for call in (xpr.jit(fun), xpr.make_jaxpr(fun), lambda x: xpr.lax.map(fun, jnp.ones(2) * x)):
+        with pytest.raises(ValueError) as error:
+            call(1.0)
+        assert str(error.value) == (
+            "`set_mesh` can only be used outside of `jax.jit`: a function is being traced here, whose program runs "
+            "where its arguments are, and is to run on Mesh('x': 1). Set the mesh around the call; or name its axes "
+            "alone here: sharding.use_abstract_mesh(mesh.abstract_mesh)."
+        )
+    assert xpr.sharding.get_mesh().empty
+
+
 def test_structs_differ_by_their_shardings():
     def struct(sharding):
         return xpr.ShapeDtypeStruct((4,), "float32", sharding=sharding)

@@ -13,6 +13,7 @@ from xpr.compile.bottom_traces import install_in_thread
 from xpr.config import override, settings
 from xpr.core.interpreter import context
 from xpr.errors import ArgumentError
+from xpr.transforms.stage import is_staged
 
 
 class set_mesh:
@@ -26,7 +27,8 @@ class set_mesh:
       mesh: a `Mesh`; None for none.
     Raises:
       TypeError: `mesh` is not a mesh.
-      ValueError: an axis of it is Manual, as only those of a `shard_map` are, inside of it.
+      ValueError: an axis of it is Manual, as only those of a `shard_map` are, inside of it; or a function is being
+        traced, by `jit` or others that make programs.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.sharding import PartitionSpec as P
@@ -43,6 +45,12 @@ class set_mesh:
             raise ValueError(
                 f"set_mesh: {mesh.text} contains manual axes, as only those of a shard_map are, inside of it. Make it "
                 "with Auto or Explicit axes."
+            )
+        if is_staged():
+            raise ValueError(
+                "`set_mesh` can only be used outside of `jax.jit`: a function is being traced here, whose program runs "
+                f"where its arguments are, and is to run on {'no mesh' if mesh is None else mesh.text}. Set the mesh "
+                "around the call; or name its axes alone here: sharding.use_abstract_mesh(mesh.abstract_mesh)."
             )
         self.mesh, self.before = mesh, (settings.mesh, settings.program_mesh, context.trace)
         settings.mesh = None if mesh is None or mesh.empty else mesh

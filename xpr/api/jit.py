@@ -62,7 +62,7 @@ from xpr.primitives.sharding_constraint import constrain
 from xpr.transforms.boundary import boundary
 from xpr.transforms.calls import Call, in_range
 from xpr.transforms.flat import FlatFunction, as_array, named_like, signature_of
-from xpr.transforms.stage import StageTrace, stage
+from xpr.transforms.stage import StageTrace, is_staged, stage
 
 __all__ = ["clear_caches", "jit"]
 
@@ -337,7 +337,7 @@ class JitFunction(KnownCaller):
         Raises:
           ValueError: it has options for XLA, which are those of whole programs.
         """
-        if self.options.xla_options and _is_staged():
+        if self.options.xla_options and is_staged():
             raise ValueError(
                 f"jit: {describe_function(self.fun)} is called inside of a function that is traced, and "
                 "`compiler_options` can only be passed to top-level `jax.jit`, since XLA compiles programs as a whole: "
@@ -352,7 +352,7 @@ class JitFunction(KnownCaller):
     def call_or_inline(self, traced: Traced, leaves: Sequence[Any]) -> list[Any]:
         """The call as an equation of the program that is traced, or the equations of the function, as `inline` says."""
         closed = traced.jaxpr
-        if self.options.inline and traced.refs is None and _is_staged():
+        if self.options.inline and traced.refs is None and is_staged():
             return list(map(as_array, eval_jaxpr(closed.jaxpr, closed.consts, *leaves)))
         return call_jaxpr(closed, leaves, self.name)
 
@@ -518,14 +518,6 @@ class JitFunction(KnownCaller):
         """Forgets the traced and compiled programs of this function, and recent ones that may be of the same text."""
         self.caches.clear()
         compiler.forget_recent()
-
-
-def _is_staged() -> bool:
-    """Whether a function is being traced to a program."""
-    trace: Any = context.trace
-    while trace is not None and not (trace.of_transformation and isinstance(trace, StageTrace)):
-        trace = trace.parent
-    return trace is not None
 
 
 def _by_reference(traced: Traced, leaves: Sequence[Any]) -> list[Any]:

@@ -247,3 +247,11 @@ def stage(
     if settings.check_tracer_leaks:
         refuse_leaks(trace, [arguments])
     return closed
+
+
+def is_staged() -> bool:
+    """Whether a function is being traced to a program."""
+    trace: Any = context.trace
+    while trace is not None and not (trace.of_transformation and isinstance(trace, StageTrace)):
+        trace = trace.parent
+    return trace is not None
