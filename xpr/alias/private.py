@@ -174,6 +174,13 @@ traceback_util = SimpleNamespace(
 )
 # equinox waits for callbacks before it raises what they raised, jaxdecomp says of primitives that they lower by devices
 dispatch = SimpleNamespace(wait_for_tokens=effects_barrier, prim_requires_devices_during_lowering=set())
+# mpi4jax declares what may hold its effect; recomputation under `checkpoint` never repeats one
+effects = SimpleNamespace(
+    ordered_effects=xpr.core.ordered_effects, lowerable_effects=xpr.core.lowerable_effects,
+    control_flow_allowed_effects=xpr.core.control_flow_allowed_effects,
+    custom_derivatives_allowed_effects=xpr.core.custom_derivatives_allowed_effects,
+    remat_allowed_effects=xpr.core.EffectTypes("remat_allowed_effects"), Effect=xpr.core.Effect,
+)  # fmt: skip
 # jaxdecomp, which jaxpm is written with, registers a class whose `defjvp` and the like `custom_jvp` would pass on
 custom_api_util = SimpleNamespace(register_custom_decorator_type=_unchanged)
 # lineax defines rules for it
@@ -297,6 +304,7 @@ MODULES: dict[str, list[Any]] = {
     "jax._src.core": [core, "xpr.extend.core", "xpr.core"],
     "jax._src.custom_api_util": [custom_api_util],
     "jax._src.dispatch": [dispatch],
+    "jax._src.effects": [effects],
     "jax._src.dtypes": [dtypes, "xpr.dtypes"],
     "jax._src.flatten_util": ["xpr.flatten_util"],
     "jax._src.lib": [],

@@ -44,7 +44,9 @@ class OperationPlan:
     stays asynchronous.
     """
 
-    __slots__ = ("reference", "on_host", "out_avals", "device", "committed_to", "program", "execute", "handlers")
+    __slots__ = (
+        "reference", "on_host", "out_avals", "device", "committed_to", "program", "calls_python", "execute", "handlers"
+    )  # fmt: skip
 
     def __init__(
         self, reference: Any, on_host: bool, out_avals: list[ShapedArray], device: Any, committed_to: Any,
@@ -52,11 +54,15 @@ class OperationPlan:
     ):  # fmt: skip
         self.reference, self.on_host, self.out_avals = reference, on_host, out_avals
         self.device, self.committed_to = device, committed_to
-        self.program = program  # of keys the operation on their words, of operands in the host's memory itself; or None
+        # Of keys the operation on their words; of operands in the host's memory, and where it has effects, itself
+        self.program = program
+        self.calls_python = False  # then it is `program` that runs, and `execute` remains None
         self.execute: Any = None
         self.handlers: Any = None
 
     def compile(self, primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> None:
+        if self.calls_python:
+            return
         if self.program is None:
             module = Module(self.device.platform)
             module.function(
@@ -64,6 +70,9 @@ class OperationPlan:
             )
         else:
             module = lower_jaxpr(self.program, self.device.platform)
+        if module.callbacks:
+            self.calls_python, self.program = True, self.program or _jaxpr_of(primitive, tuple(avals), params)
+            return
         text, name = module.text(primitive.name), primitive.name
         executable = compiler.compile(
             text, self.out_avals, self.device, name=name, codegen=module.codegen_of_operation(),
@@ -124,6 +133,8 @@ class EvalTrace(Trace):
                 return list(map(Array, plan.out_avals, without_warnings.run(plan.reference, values, **params)))
         if plan.execute is None:
             plan.compile(primitive, key[1 : len(args) + 1], params)
+            if plan.calls_python:
+                return run_jaxpr(plan.program, args, primitive.name)
         buffers = []
         for x, aval in zip(args, key[1:]):
             buffer = x._buffer if type(x) is Array else None
@@ -168,7 +179,8 @@ def make_plan(
         on_host = can_be_on_host and small and exact
         return OperationPlan(partial(_reference_on_words, words), on_host, out_avals, runs_on, committed_to, words)
     on_host = can_be_on_host and primitive.is_exact(avals) and runs_on_host(primitive, avals, out_avals, params)
-    program = _jaxpr_of(primitive, avals, params) if any(a.memory_space is MemorySpace.Host for a in avals) else None
+    of_its_own = primitive.effects is not None or any(a.memory_space is MemorySpace.Host for a in avals)
+    program = _jaxpr_of(primitive, avals, params) if of_its_own else None
     return OperationPlan(primitive.reference, on_host, out_avals, runs_on, committed_to, program)
 
 

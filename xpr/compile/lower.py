@@ -20,7 +20,8 @@ from xpr.backend.stablehlo_module import Module
 from xpr.compile.calls_of_python import expects_calls
 from xpr.compile.fusion import fusion_barriers
 from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, effects, subjaxprs
+from xpr.core.effects import lowerable_effects
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, declared_effects, effects, subjaxprs
 from xpr.core.memory import MemorySpace, kind_of_space
 from xpr.core.primitive import Primitive, Unsupported
 from xpr.core.source import NOT_WRAPPED, Call, is_of_call, joined, line_number, metadata_of, scopes_of, summarize
@@ -95,12 +96,17 @@ def lower_jaxpr(
       mesh: the devices, of a program on several.
       scopes: the names around those of its operations, which are then written with them and with the user's lines that
         they come from; None for a text without locations.
+
+    Raises:
+      ValueError: a user's primitive has an effect that is not among `lowerable_effects`.
     """
     module = Module(platform)
     module.mesh, module.scopes = mesh, scopes
     jaxpr = physical(
         live_jaxpr(jaxpr if mesh is None else _with_unreduced_as_requested(jaxpr, attributes.out_shardings))
     )
+    if refused := lowerable_effects.refused(declared_effects(jaxpr)):
+        raise ValueError(f"Cannot lower jaxpr with effects: {set(refused)}. {lowerable_effects.advice(refused)}")
     if platform != "cpu":
         jaxpr = computed_on_device(jaxpr)
     in_avals = [v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]

@@ -2,6 +2,14 @@
 
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.check import check_jaxpr
+from xpr.core.effects import (
+    Effect,
+    EffectTypes,
+    control_flow_allowed_effects,
+    custom_derivatives_allowed_effects,
+    lowerable_effects,
+    ordered_effects,
+)
 from xpr.core.interpreter import Trace, Tracer, at_the_bottom, context, current
 from xpr.core.jaxpr import (
     ClosedJaxpr,
@@ -23,8 +31,9 @@ from xpr.errors import InconclusiveDimensionOperation
 eval_context = at_the_bottom  # JAX's name
 
 __all__ = [
-    "aval_of", "check_jaxpr", "ClosedJaxpr", "context", "current", "DropVar", "eval_context", "eval_jaxpr",
+    "aval_of", "check_jaxpr", "ClosedJaxpr", "context", "control_flow_allowed_effects", "current",
+    "custom_derivatives_allowed_effects", "DropVar", "Effect", "EffectTypes", "eval_context", "eval_jaxpr",
     "InconclusiveDimensionOperation", "is_constant_dim", "is_constant_shape", "Jaxpr", "jaxpr_as_fun", "JaxprEqn",
-    "Linear", "Literal", "max_dim", "min_dim", "ShapedArray", "subjaxprs", "Trace", "Tracer", "unit", "unitvar",
-    "Unsupported", "Var", "Zero",
+    "Linear", "Literal", "lowerable_effects", "max_dim", "min_dim",
+    "ordered_effects", "ShapedArray", "subjaxprs", "Trace", "Tracer", "unit", "unitvar", "Unsupported", "Var", "Zero",
 ]  # fmt: skip

@@ -11,12 +11,13 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpr.core.avals import ShapedArray, aval_of, describe, integer, same_type
+from xpr.core.effects import EffectTypes, kind_of, no_effects
 from xpr.core.interpreter import context
 from xpr.core.primitive import Primitive
 from xpr.core.refs import RefEffect
@@ -240,7 +241,9 @@ class Jaxpr:
 
     @property
     def effects(self) -> frozenset[Any]:
-        """The side effects of running it: "ordered", "unordered", and a `RefEffect` for each ref read or written.
+        """The side effects of running it: "ordered", "unordered", and those that users' primitives declare.
+
+        There is a `RefEffect` for each ref that is read or written, too.
 
         >>> import xpr
         >>> xpr.make_jaxpr(lambda ref: ref[...])(xpr.new_ref(1.0)).effects
@@ -577,18 +580,35 @@ def _changed(value: Any, change: Callable[[Jaxpr], Jaxpr]) -> Any:
     return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
 
 
-def effects(jaxpr: Jaxpr) -> frozenset[str]:
-    """The side effects of running a jaxpr, a subset of "ordered" and "unordered". Memoized with it."""
+def own_effects(eqn: JaxprEqn) -> Collection[Any]:
+    """The side effects of an equation, without those of the jaxprs that it holds."""
+    rule = eqn.primitive.effects
+    return () if rule is None else rule([v.aval for v in eqn.invars], **eqn.params)
+
+
+def declared_effects(jaxpr: Jaxpr) -> frozenset[Any]:
+    """The side effects of running a jaxpr as its primitives declare them. Memoized with it."""
     if "effects" not in jaxpr.memo:
-        kinds: set[str] = set()
+        found: set[Any] = set()
         for eqn in jaxpr.eqns:
-            effect = eqn.primitive.effect and eqn.primitive.effect(**eqn.params)
-            if effect:
-                kinds.add(effect)
+            if eqn.primitive.effects is not None:
+                found.update(own_effects(eqn))
             for inner in subjaxprs(eqn):
-                kinds |= effects(inner)
-        jaxpr.memo["effects"] = frozenset(kinds)
+                found |= declared_effects(inner)
+        jaxpr.memo["effects"] = frozenset(found)
     return jaxpr.memo["effects"]
+
+
+def effects(jaxpr: Jaxpr) -> frozenset[str]:
+    """The side effects of running a jaxpr, a subset of "ordered" and "unordered"."""
+    declared = declared_effects(jaxpr)
+    return frozenset(map(kind_of, declared)) if declared else no_effects
+
+
+def check_effects(what: str, jaxpr: Jaxpr, allowed: EffectTypes) -> None:
+    """Raises NotImplementedError if a function that is given to `what` has effects that are not allowed there."""
+    if refused := allowed.refused(declared_effects(jaxpr)):
+        raise NotImplementedError(f"Effects not supported in `{what}`: {refused}. {allowed.advice(refused)}")
 
 
 def _all_effects(jaxpr: Jaxpr) -> frozenset[Any]:
@@ -602,7 +622,7 @@ def _all_effects(jaxpr: Jaxpr) -> frozenset[Any]:
             found.add(RefEffect("Read" if is_read else "Write", position[ref]))
         else:
             others.append(eqn)
-    return frozenset(found | effects(jaxpr.replace(eqns=others)))
+    return frozenset(found | declared_effects(jaxpr.replace(eqns=others)))
 
 
 def used_vars(jaxpr: Jaxpr) -> set[Var]:

@@ -231,8 +231,8 @@ class Primitive:
     # (operands, results, **params): the number of operations it takes, from types, see primitives/flops.py. None where
     # it computes nothing, or what the jaxprs that it holds do.
     flops: Callable[..., int] | None = None
-    # (**params): the side effect, "ordered" or "unordered", or None
-    effect: Callable[..., str | None] | None = None
+    # (avals, **params): the side effects, "ordered", "unordered", or those of users, see core/effects.py
+    effects: Callable[..., Collection[Any]] | None = None
     calls_python: bool = False  # it calls a Python function when a program runs
     transposes_zeros: bool = False  # `transpose` may give cotangents that are not zero if those of the results are
     hazard: tuple[str, Rule] | None = None  # what can go wrong, for `checkify`, see gather/bounds_checks.py

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from xpr.core import ShapedArray as AbstractValue
 from xpr.core import Zero as Zero
+from xpr.core import control_flow_allowed_effects as control_flow_allowed_effects
 from xpr.core.primitive import is_linear as is_undefined_primal
 from xpr.primitives.shapes import instantiate as instantiate_zeros
 
@@ -65,13 +66,6 @@ class aval_property:
 
     def __init__(self, fget: Any):
         self.fget = fget
-
-
-class _Effects(set[Any]):
-    add_type = set.add
-
-
-control_flow_allowed_effects = _Effects()
 
 
 def register_hitype(value_class: type, aval_of_value: Any) -> None:

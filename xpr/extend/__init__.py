@@ -107,7 +107,7 @@ class Primitive(_CorePrimitive, metaclass=_AnyPrimitive):
         else:
             self.def_impl(MethodType(methods.impl, self))
         if hasattr(methods, "abstract_eval"):
-            self.def_abstract_eval(lambda *avals, **params: methods.abstract_eval(self, *avals, **params)[0])
+            self.def_effectful_abstract_eval(MethodType(methods.abstract_eval, self))
 
     def _listed(self, out: Any) -> list[Any]:
         return list(out) if self.multiple_results else [out]
@@ -142,7 +142,31 @@ class Primitive(_CorePrimitive, metaclass=_AnyPrimitive):
                 )
             return [x if isinstance(x, ShapedArray) else ShapedArray(x.shape, x.dtype) for x in self._listed(outs)]
 
-        self.abstract = abstract
+        self.abstract, self.effects = abstract, None
+        return rule
+
+    def def_effectful_abstract_eval(self, rule: Rule) -> Rule:
+        """The types and effects: `rule(*avals, **params)` returns what `def_abstract_eval` says, and a set of effects.
+
+        Effects are instances of subclasses of `xpr.core.Effect`. A call with effects is never removed, and never shared
+        with another. Classes of effects are added to `xpr.core.lowerable_effects` so that they can be compiled, to
+        `ordered_effects` if they happen in the order of the program, to `control_flow_allowed_effects` for loops and
+        branches, and to `custom_derivatives_allowed_effects` for `custom_jvp` and `custom_vjp`.
+
+        >>> import xpr
+        >>> from xpr.extend import Primitive
+        >>> class Sends(xpr.core.Effect):
+        ...     __repr__ = lambda self: "Sends"
+        >>> xpr.core.lowerable_effects.add_type(Sends)
+        >>> send_p = Primitive("send")
+        >>> _ = send_p.def_effectful_abstract_eval(lambda aval, *, quiet: (aval, set() if quiet else {Sends()}))
+        >>> xpr.make_jaxpr(lambda x: send_p.bind(x, quiet=False))(1.0).effects
+        frozenset({Sends})
+        >>> xpr.make_jaxpr(lambda x: send_p.bind(x, quiet=True))(1.0).effects
+        frozenset()
+        """
+        self.def_abstract_eval(lambda *avals, **params: rule(*avals, **params)[0])
+        self.effects = lambda avals, **params: rule(*avals, **params)[1]
         return rule
 
     def def_jvp(self, rule: Rule) -> Rule:

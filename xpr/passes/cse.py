@@ -99,7 +99,7 @@ def _without_repetitions(jaxpr: Jaxpr) -> Jaxpr:
 def _earlier_results(eqn: JaxprEqn, first: dict[Any, Sequence[Var]]) -> Sequence[Var] | None:
     """The results of an earlier equation that does the same; None if there is none, and `first` then has this one's."""
     primitive = eqn.primitive
-    if (primitive.effect is not None or primitive.call) and has_effect(eqn):
+    if (primitive.effects is not None or primitive.call) and has_effect(eqn):
         return None
     operands = [operand_key(v) if type(v) is Literal else id(v) for v in eqn.invars]
     if primitive.commutative:

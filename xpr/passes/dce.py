@@ -17,6 +17,7 @@ from xpr.core.jaxpr import (
     Literal,
     Var,
     effects,
+    own_effects,
     require_closed_jaxpr,
     subjaxprs,
     used_vars,
@@ -27,7 +28,7 @@ from xpr.core.jaxpr import (
 def has_effect(eqn: JaxprEqn) -> bool:
     """Whether the equation has a side effect."""
     primitive = eqn.primitive
-    if primitive.effect is not None and primitive.effect(**eqn.params):
+    if primitive.effects is not None and own_effects(eqn):
         return True
     return primitive.call and any(map(effects, subjaxprs(eqn)))
 

@@ -64,7 +64,7 @@ def uses_of(eqn: JaxprEqn) -> Uses:
     if eqn.primitive.regions is not None:
         return _of_regions(eqn)
     keys = [i for i, v in enumerate(eqn.invars) if is_key(v.aval) and 0 not in v.aval.shape]
-    if eqn.primitive in _ONLY_READ or not keys or eqn.primitive.effect is not None:
+    if eqn.primitive in _ONLY_READ or not keys or eqn.primitive.effects is not None:
         return Uses({}, {}, {})
     if eqn.primitive in _MOVES:
         return Uses({}, {0: 0}, {})

@@ -61,7 +61,7 @@ class EquationNumbers:
             signature = (primitive, metadata_of(eqn.source), *map(_aval, eqn.invars))
             if primitive.call:
                 numbers[eqn] = self.of_call(eqn, signature)
-            elif eqn.params or primitive.effect:
+            elif eqn.params or primitive.effects:
                 numbers[eqn] = self.by_parameters(eqn, signature)
             else:
                 numbers[eqn] = keys.setdefault(signature, len(keys))
@@ -82,7 +82,7 @@ class EquationNumbers:
 
     def by_parameters(self, eqn: JaxprEqn, signature: Any) -> int:
         primitive = eqn.primitive
-        acts = (primitive.call or primitive.effect) and has_effect(eqn)
+        acts = (primitive.call or primitive.effects) and has_effect(eqn)
         key = eqn if acts else (*signature, *parameters_key(eqn))
         try:
             return self.keys.setdefault(key, len(self.keys))

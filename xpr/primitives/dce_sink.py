@@ -45,7 +45,7 @@ dce_sink_p = register(
         transpose=Unsupported("It has no results."),
         batch=_batch,
         multiple_results=True,
-        effect=lambda **params: "unordered",
+        effects=lambda avals, **params: ("unordered",),
         optional=["prevent_mlir_dce"],
     )
 )

@@ -47,7 +47,7 @@ get_p = register(
         transpose=Unsupported(_DISCHARGED),
         batch=Unsupported(_DISCHARGED),
         evaluate=get_evaluate,
-        effect=lambda: "ordered",
+        effects=lambda avals: ("ordered",),
         takes_refs=True,
     )
 )
@@ -76,7 +76,7 @@ swap_p = register(
         transpose=Unsupported(_DISCHARGED),
         batch=Unsupported(_DISCHARGED),
         evaluate=swap_evaluate,
-        effect=lambda: "ordered",
+        effects=lambda avals: ("ordered",),
         takes_refs=True,
     )
 )

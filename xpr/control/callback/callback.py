@@ -330,8 +330,8 @@ def _io_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **pa
     return _each_row(io_callback_p, size, values, dims, params)
 
 
-def _effect(*, ordered: bool, **_: Any) -> str:
-    return "ordered" if ordered else "unordered"
+def _effects(avals: Sequence[ShapedArray], *, ordered: bool, **_: Any) -> list[str]:
+    return ["ordered" if ordered else "unordered"]
 
 
 def _io_lower(
@@ -345,7 +345,7 @@ def _io_lower(
     sharding: Any = None,
     **_: Any,
 ) -> list[Value]:
-    effect = _effect(ordered=ordered)
+    (effect,) = _effects([], ordered=ordered)
     return _lower(b, operands, avals, callback=callback, effect=effect, partitioned=partitioned, sharding=sharding)
 
 
@@ -361,7 +361,7 @@ io_callback_p = register(
         transpose=Unsupported("IO" + _NOT_LINEAR, CallbackDerivativeError),
         batch=_io_batch,
         evaluate=_evaluate,
-        effect=_effect,
+        effects=_effects,
         multiple_results=True,
         call=True,
         calls_python=True,
@@ -447,7 +447,7 @@ debug_callback_p = register(
         transpose=Unsupported("Call back outside the function that is transposed: its values are cotangents there."),
         batch=_debug_batch,
         evaluate=_evaluate,
-        effect=_effect,
+        effects=_effects,
         multiple_results=True,
         call=True,
         calls_python=True,

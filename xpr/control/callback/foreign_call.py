@@ -105,7 +105,7 @@ ffi_call_p = register(
         jvp=Unsupported(_NO_DERIVATIVE, CallbackDerivativeError),
         transpose=Unsupported("A function of another library is not known to be linear.", CallbackDerivativeError),
         batch=_batch,
-        effect=lambda *, has_side_effect, **_: "unordered" if has_side_effect else None,
+        effects=lambda avals, *, has_side_effect, **_: ("unordered",) * has_side_effect,
         multiple_results=True,
     )
 )

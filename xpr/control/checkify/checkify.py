@@ -92,7 +92,7 @@ check_p = register(
         transpose=Unsupported("Check outside the function that is transposed: its values are cotangents there."),
         batch=_batch,
         evaluate=_evaluate,
-        effect=lambda **params: "unordered",
+        effects=lambda avals, **params: ("unordered",),
         multiple_results=True,
         call=True,
     )

@@ -24,7 +24,9 @@ from xpr.control.tracing import (
     where_defined,
 )
 from xpr.core.avals import ShapedArray, aval_of, describe
+from xpr.core.effects import control_flow_allowed_effects
 from xpr.core.interpreter import Tracer
+from xpr.core.jaxpr import check_effects
 from xpr.core.refs import AbstractRef
 from xpr.core.source import describe_function
 from xpr.errors import BranchMismatch
@@ -214,6 +216,7 @@ def pick(
     _check_results(what, [(name, bodies[i]) for name, i in names.items()])
     consts, branches = join_consts([body.closed for body in bodies])
     for fun, body in zip(funs, bodies):
+        check_effects(what, body.closed.jaxpr, control_flow_allowed_effects)
         if uses_of_refs(body.closed.jaxpr).any:
             check_aliases(what, fun, partial(argument_names, fun, operands, {}), leaves, body.consts)
     like = {} if vmap is None else {"vmap": vmap}

@@ -25,8 +25,9 @@ from xpr.control.refs import RefOperands
 from xpr.control.stop_gradient import stop_gradient
 from xpr.control.xla_call import call_transpose
 from xpr.core.avals import ShapedArray, Zero, aval_of, same_types
+from xpr.core.effects import custom_derivatives_allowed_effects
 from xpr.core.interpreter import context
-from xpr.core.jaxpr import Jaxpr, eval_jaxpr, used_vars
+from xpr.core.jaxpr import Jaxpr, check_effects, eval_jaxpr, used_vars
 from xpr.core.regions import Region, whole_call
 from xpr.core.source import describe_function, function_name
 from xpr.dtypes import float0
@@ -55,6 +56,7 @@ def prepare(args: Sequence[Any], params: dict[str, Any]) -> tuple[Sequence[Any],
     closed = stage(params["call_jaxpr"], [aval_of(x) for x in args])
     constants, arguments = split_list(args, n)
     operands: Sequence[Any] = [*constants, *closed.consts, *arguments]
+    check_effects(params["name"], closed.jaxpr, custom_derivatives_allowed_effects)
     jaxpr, refs = consts_after(closed, n), uses_of_refs(closed.jaxpr)
     if refs.used:
         if any(refs.written):

@@ -73,7 +73,7 @@ inspect_sharding_p = register(
         transpose=Unsupported("Inspect outside the function that is transposed: its values are cotangents there."),
         batch=_batch,
         evaluate=_evaluate,
-        effect=lambda **params: "unordered",
+        effects=lambda avals, **params: ("unordered",),
         multiple_results=True,
     )
 )

@@ -23,8 +23,9 @@ from xpr.control.tracing import (
     where_defined,
 )
 from xpr.core.avals import ShapedArray, aval_of, same_type
+from xpr.core.effects import control_flow_allowed_effects
 from xpr.core.interpreter import Tracer
-from xpr.core.jaxpr import Jaxpr, Var, constvars_to_invars
+from xpr.core.jaxpr import Jaxpr, Var, check_effects, constvars_to_invars
 from xpr.core.ref_views import refuse_split_views
 from xpr.core.refs import Ref
 from xpr.core.source import describe_function
@@ -274,6 +275,7 @@ def _typed_body(
             break
         carry = promoted
     check_carry_types(what, in_tree, avals, carry_out, f)
+    check_effects(what, body.closed.jaxpr, control_flow_allowed_effects)
     return body, carry
 
 

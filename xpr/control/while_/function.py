@@ -13,6 +13,8 @@ from xpr.control.scan.function import check_carry_structure, check_carry_types, 
 from xpr.control.tracing import Body, Step, Watched, trace_body, where_defined
 from xpr.control.while_.while_loop import Loop, bind_while
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.effects import control_flow_allowed_effects
+from xpr.core.jaxpr import check_effects
 from xpr.dtypes import bool_
 from xpr.errors import CarryMismatch, ConcretizationTypeError
 from xpr.passes.discharge import uses_of_refs
@@ -108,6 +110,7 @@ def _typed_body(
             break
         carry = promoted
     check_carry_types(what, in_tree, avals, body.out_avals, body_fun)
+    check_effects(what, body.closed.jaxpr, control_flow_allowed_effects)
     return body, carry
 
 
@@ -118,6 +121,7 @@ def _predicate(cond_fun: Callable[..., Any], args_tree: Any, avals: Sequence[Sha
       TypeError: it returns something other than a boolean scalar.
     """
     cond = trace_body(cond_fun, args_tree, avals, "the predicate of a while_loop", refs=True)
+    check_effects("while_loop", cond.closed.jaxpr, control_flow_allowed_effects)
     if cond.out_tree == LEAF and not cond.out_avals[0].shape and cond.out_avals[0].dtype == bool_:
         return cond
     result = tree.unflatten(cond.out_tree, [aval.str_short() for aval in cond.out_avals])

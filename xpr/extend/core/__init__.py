@@ -20,6 +20,8 @@ from xpr.core import check_jaxpr as check_jaxpr
 from xpr.core import jaxpr_as_fun as jaxpr_as_fun
 from xpr.core import subjaxprs as subjaxprs
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.effects import Effect as Effect
+from xpr.core.effects import no_effects as no_effects
 from xpr.core.interpreter import context, current, transformation
 from xpr.core.jaxpr import SourceInfo
 from xpr.errors import ConcretizationTypeError
@@ -32,10 +34,6 @@ from xpr.extend.core.traces import TraceTag as TraceTag
 from xpr.extend.core.traces import bottom_current
 from xpr.extend.core.traces import full_lower as full_lower
 from xpr.primitives.tokens import TOKEN
-
-
-class Effect:
-    """The class of effects that JAX's primitives declare. Primitives here have a slot `effect`."""
 
 
 class _Tokens(type):
@@ -52,7 +50,7 @@ class Token(metaclass=_Tokens):
     """
 
 
-no_effects: frozenset[Any] = frozenset()
+Effects = frozenset
 array_types = {Array, np.ndarray, np.bool_, *(d.type for d in dtypes.ANY)}
 
 
