@@ -587,6 +587,10 @@ def test_generators_without_a_seed():
     assert float(one.random()) != float(two.random())
     refused("When used within transformed code", xpr.jit(lambda: random.stateful_rng().random()), error=TypeError)
     refused(r"array of generators, of shape \(2,\)", one.split(2).random, error=ValueError)
+    no_key, key = jnp.zeros(2, "uint32"), xpr.random.key(0)
+    refused(r"Expected base_key to be a typed .* u32\[2\]", random.StatefulPRNG, no_key, one._counter, error=ValueError)
+    refused("Expected counter to be a scalar integer ref; got 0", random.StatefulPRNG, key, 0, error=ValueError)
+    assert random.StatefulPRNG(key, xpr.new_ref(0)).random() < 1
 
 
 # -- As programs
@@ -632,6 +636,16 @@ def test_effects_are_on_refs():
     assert xpr.make_jaxpr(lambda x: x + 1)(1.0).effects == frozenset()
     printing = xpr.make_jaxpr(lambda r: xpr.debug.print("{}", r[...], ordered=True))(xpr.new_ref(1.0))
     assert printing.effects == {"ordered", core.refs.RefEffect("Read", 0)}
+
+
+def test_types_of_refs_stand_for_refs():
+    def f(ref):
+        ref[...] += 1
+        return ref[...]
+
+    of_type, of_ref = (xpr.make_jaxpr(f)(x) for x in (xpr.ref.AbstractRef(xpr.typeof(1.0)), xpr.new_ref(1.0)))
+    assert str(of_type) == str(of_ref) and of_type.effects == of_ref.effects
+    assert xpr.eval_shape(f, xpr.typeof(xpr.new_ref(1.0))) == xpr.ShapeDtypeStruct((), "float32", weak_type=True)
 
 
 def test_passes_keep_reads_and_writes():

@@ -183,8 +183,10 @@ class ShapeDtypeStruct:
         return hash(self.aval)
 
 
-def shaped(x: Any) -> ShapedArray:
-    """The aval of an array, or of anything with a shape and a dtype."""
+def shaped(x: Any) -> Any:
+    """The aval of an array, or of anything with a shape and a dtype; types are their own."""
+    if isinstance(x, (ShapedArray, AbstractRef)):
+        return x
     if hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, (np.ndarray, np.generic)):
         return getattr(x, "aval", None) or ShapedArray(x.shape, dtypes.canonical(x.dtype))
     return aval_of(x)
@@ -205,8 +207,8 @@ def make_jaxpr(
       return_shape: whether to return the structure of the result too, with a `ShapeDtypeStruct` at each leaf.
 
     Returns:
-      A function of the same arguments (arrays, or anything with a shape and a dtype) that returns a `ClosedJaxpr`, or
-      `(ClosedJaxpr, structure)`.
+      A function of the same arguments (arrays, refs, types, or anything with a shape and a dtype) that returns a
+      `ClosedJaxpr`, or `(ClosedJaxpr, structure)`.
 
     Raises:
       ConcretizationTypeError: `fun` needs the value of an argument, not only its type.

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from xpr import random
-from xpr.core.avals import aval_of
-from xpr.core.interpreter import context
+from xpr.backend.array import Array
+from xpr.core.avals import aval_of, is_key
+from xpr.core.interpreter import Tracer, context
 from xpr.core.refs import Ref
 from xpr.numpy import asarray, zeros
 from xpr.numpy.refs import addupdate, get, new_ref
@@ -35,6 +36,9 @@ class StatefulPRNG:
     `stateful_rng` makes one. It is a pytree of a key and a counter: functions that are transformed take it as an
     argument or close over it, and don't return it.
 
+    Raises:
+      ValueError: the first is an array and not one of typed keys, or the second is not a `Ref` then.
+
     >>> from xpr.experimental import random
     >>> rng = random.stateful_rng(42)
     >>> rng.uniform(), rng.uniform()
@@ -43,6 +47,21 @@ class StatefulPRNG:
 
     _base_key: Any
     _counter: Ref
+
+    def __post_init__(self) -> None:
+        key, counter = self._base_key, self._counter
+        if not isinstance(key, (Array, Tracer)):
+            return  # pytrees are unflattened with leaves of any kind
+        if not is_key(aval_of(key)):
+            raise ValueError(
+                f"StatefulPRNG: Expected base_key to be a typed PRNG key; got {aval_of(key).str_short()}. "
+                "random.key(seed) makes one, and stateful_rng(seed) the generator."
+            )
+        if not isinstance(counter, Ref):
+            raise ValueError(
+                f"StatefulPRNG: Expected counter to be a scalar integer ref; got {counter!r}. new_ref(0) makes one, "
+                "and stateful_rng(seed) the generator."
+            )
 
     def key(self, shape: int | Sequence[int] = ()) -> Any:
         """A new typed key, or an array of keys.

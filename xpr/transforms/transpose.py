@@ -164,7 +164,7 @@ def _transpose_eqn(eqn: JaxprEqn, known: dict[Any, Any], totals: dict[Var, Any])
             f"  at {summarize(eqn.source)}\n"
             "To transpose the derivative of a function that is not linear, use xpr.vjp."
         ) from None
-    except UnsupportedRule as error:
+    except (UnsupportedRule, TypeError) as error:
         error.add_note(f"  at {summarize(eqn.source)}")
         raise
     for v, operand, ct in zip(eqn.invars, operands, in_cts):

@@ -114,9 +114,9 @@ def _transpose(cts: Sequence[Any], operands: Sequence[Any], *, jaxprs: Four, con
     if any(is_linear(x) for part in consts for x in part):
         raise UnsupportedRule("custom_linear_solve is linear in b alone, and can't be transposed to what A depends on.")
     if jaxprs.transpose_solve is None:
-        raise UnsupportedRule(
-            "custom_linear_solve: reverse mode solves the transposed equation, and nothing says how. "
-            "Give transpose_solve, or say symmetric=True if A equals its transpose."
+        raise TypeError(
+            "custom_linear_solve: transpose_solve required for reverse mode, which solves the transposed equation. "
+            "Give it, or say symmetric=True if A equals its transpose."
         )
     ct_x, _ = split_list(cts, len(b))
     ct_b, _ = split_list(_bind(jaxprs.transposed(), consts.transposed(), list(map(instantiate, ct_x))), len(b))
@@ -216,8 +216,8 @@ def custom_linear_solve(
       x, of b's structure and types, or (x, auxiliary data).
 
     Raises:
-      TypeError: `matvec` or a solver returns something unlike b.
-      UnsupportedRule: in reverse mode, without `transpose_solve` or `symmetric`.
+      TypeError: `matvec` or a solver returns something unlike b; or it is differentiated in reverse mode, without
+        `transpose_solve` or `symmetric`.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr import lax
