@@ -107,6 +107,18 @@ def test_jaxprs_and_equations_have_them(acts_p):
     core.check_jaxpr(closed)
 
 
+def test_they_may_be_given_again_to_jaxprs_and_equations(acts_p):
+    jaxpr = xpr.make_jaxpr(acting(acts_p, FIRST))(2.0).jaxpr
+    copy = core.Jaxpr(
+        jaxpr.constvars, jaxpr.invars, jaxpr.outvars, jaxpr.eqns, effects=jaxpr.effects, debug_info=jaxpr.debug_info
+    )
+    eqns = [eqn.replace(effects=eqn.effects) for eqn in jaxpr.eqns]
+    for same in (copy, jaxpr.replace(eqns=eqns, effects=jaxpr.effects, debug_info=None)):
+        assert str(same) == str(jaxpr) and same.effects == {FIRST}
+    with pytest.raises(TypeError, match="Jaxpr has no name; it has constvars, invars, outvars, eqns"):
+        jaxpr.replace(name="f", effects=jaxpr.effects)
+
+
 def test_they_depend_on_types():
     large_p = Primitive("large")
     large_p.def_effectful_abstract_eval(lambda aval: (aval, {UNORDERED} if aval.size > 2 else set()))

@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import pickle
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -208,13 +208,19 @@ def _check_pickles(eqn: JaxprEqn, name: str, function: Any) -> None:
 
 
 class Jaxpr:
-    """A program: constvars and invars, equations in order, outvars."""
+    """A program: constvars and invars, equations in order, outvars.
+
+    Its effects are those of its equations. The arguments `effects` and `debug_info` of the constructor and of `replace`
+    are there for programs that are written for JAX; they change nothing, and `debug_info` is None.
+    """
 
     __slots__ = ("constvars", "invars", "outvars", "eqns", "memo", "__weakref__")
+    debug_info: ClassVar[None] = None
 
     def __init__(
-        self, constvars: Sequence[Var], invars: Sequence[Var], outvars: Sequence[Atom], eqns: Sequence[JaxprEqn]
-    ):
+        self, constvars: Sequence[Var], invars: Sequence[Var], outvars: Sequence[Atom], eqns: Sequence[JaxprEqn],
+        effects: Any = None, debug_info: Any = None,
+    ):  # fmt: skip
         self.constvars, self.invars = list(constvars), list(invars)
         self.outvars, self.eqns = list(outvars), list(eqns)
         self.memo: dict[Any, Any] = {}
@@ -359,10 +365,13 @@ class ClosedJaxpr:
 text_hooks: dict[str, Callable[..., Any]] = {}  # filled by text/printer.py, which imports this file
 
 
+_DERIVED = frozenset({"effects", "debug_info"})  # parts that records of JAX have, which are not stored here
+
+
 def _replaced(record: Any, changes: dict[str, Any], fields: tuple[str, ...]) -> Any:
     values = [changes.pop(name) if name in changes else getattr(record, name) for name in fields]
-    if changes:
-        unknown = ", ".join(sorted(changes))
+    if not changes.keys() <= _DERIVED:
+        unknown = ", ".join(sorted(changes.keys() - _DERIVED))
         raise TypeError(f"{type(record).__name__} has no {unknown}; it has {', '.join(fields)}.")
     return type(record)(*values)
 
