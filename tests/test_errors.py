@@ -356,6 +356,8 @@ ruled.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
         (lambda: jnp.arange(2j), "Passing complex start/stop/step to jnp.arange is no longer supported: complex"),
         (lambda: jnp.nanargmax(X[:0]), "nanargmax: attempt to get argmax of an empty sequence, f32[0] along axis None"),
         (lambda: jnp.array(None), "None is not a valid value for jnp.array. Was a result not returned?"),
+        (lambda: lax.broadcast_shapes((-1,)), "A shape has no negative sizes, and (-1,) was asked for."),
+        (lambda: lax.broadcast_shapes("hello"), "Shapes must be 1D sequences"),
         (lambda: jnp.broadcast_to(X, (1,)), "Incompatible shapes for broadcasting: (3,) does not broadcast to (1,)"),
         (lambda: jnp.broadcast_to(X[None], (3,)), "Cannot broadcast to shape with fewer dimensions: (1, 3) does not"),
         (lambda: jnp.r_["other", X], "could not understand directive 'other'. One is \"r\""),

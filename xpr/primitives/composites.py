@@ -291,13 +291,17 @@ def broadcast_shapes(*args: Sequence[int]) -> tuple[int, ...]:
     """The shape that arrays of these shapes broadcast to.
 
     Raises:
-      ValueError: they don't broadcast.
+      ValueError: they don't broadcast, or a size is negative.
+      TypeError: one is no sequence of integers.
 
     >>> from xpr import lax
     >>> lax.broadcast_shapes((2, 1), (3,))
     (2, 3)
     """
-    return broadcast_operands(args)
+    try:
+        return broadcast_sizes(args)
+    except (TypeError, ValueError):
+        return broadcast_operands(list(map(shapes.shape_of, args)))
 
 
 def broadcast_operands(shapes: Sequence[Sequence[int]], name: str = "") -> tuple[int, ...]:
