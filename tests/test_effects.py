@@ -293,6 +293,15 @@ def test_sets_of_classes():
     assert str(types) == "some(Ordered)"
 
 
+def test_new_tokens_have_the_type_of_tokens():
+    with mlir.make_ir_context(), mlir.ir.Location.unknown():
+        assert str(mlir.token_type()) == "!stablehlo.token"
+        module = mlir.ir.Module.create()
+        with mlir.ir.InsertionPoint(module.body):
+            tokens = mlir.TokenSet.create([FIRST, SECOND])
+        assert all(token.type == mlir.token_type() for _, token in tokens.items())
+
+
 def test_token_sets():
     tokens = mlir.TokenSet({FIRST: 1, SECOND: 2})
     assert len(tokens) == 2 and len(mlir.TokenSet()) == 0

@@ -11,6 +11,9 @@ import xpr
 import xpr.numpy as jnp
 from xpr import ffi
 from xpr.errors import CallbackDerivativeError
+from xpr.experimental.layout import Layout
+from xpr.extend import Primitive, ShapedArray
+from xpr.interpreters import mlir
 
 SOURCE = r"""
 #include <string_view>
@@ -178,3 +181,74 @@ def test_attributes_are_written_with_their_types():
     text = xpr.jit(lambda x: call(x, **values)).lower(jnp.ones(2)).as_text()
     for part in ("a = 1 : i64", "c = 0x7F800000 : f32", "e = [true,", "dense<[1, 2]> : tensor<2xi32>", "b = 2.5"):
         assert part in text, text
+
+
+# -- Lowering rules of primitives of users
+
+
+def of_user(rule):
+    """A primitive that takes what the handler takes, lowered by a rule."""
+    scaled_p = Primitive("scaled_of_user", multiple_results=True)
+    scaled_p.def_abstract_eval(lambda x, **params: [x, ShapedArray((), np.float32)])
+    mlir.register_lowering(scaled_p, rule)
+    return scaled_p
+
+
+def test_a_lowering_rule_that_calls_a_handler(library):
+    x = jnp.arange(6.0).reshape(2, 3)
+    bind = of_user(ffi.ffi_lowering("xpr_test_scaled")).bind
+    for call in (bind, xpr.jit(lambda x: bind(x, **ATTRIBUTES))):
+        y, second = call(x, **ATTRIBUTES) if call is bind else call(x)
+        np.testing.assert_array_equal(y, 2 * np.asarray(x) + 7)
+        assert float(second) == 1.0
+
+
+@pytest.mark.parametrize("columns", [(0, 1), Layout((1, 0))])
+def test_layouts_of_a_lowering_rule(library, columns):
+    """Tuples begin with the axis that is the fastest in memory, unlike those of `ffi_call`, as in JAX."""
+    x = jnp.arange(6.0).reshape(2, 3)
+    rule = ffi.ffi_lowering("xpr_test_scaled", operand_layouts=[columns], result_layouts=[columns, None])
+    y, second = of_user(rule).bind(x, **ATTRIBUTES)
+    np.testing.assert_array_equal(y, 2 * np.asarray(x) + 7)
+    assert float(second) == 3.0
+
+
+def test_a_call_in_a_rule_of_ones_own(library):
+    fixed = {name: value for name, value in ATTRIBUTES.items() if name != "factor"}
+    write = ffi.build_ffi_lowering_function("xpr_test_scaled", backend_config=fixed, operand_output_aliases={0: 0})
+
+    def rule(ctx, x, *, factor):
+        return write(ctx, x, factor=np.float32(2 * factor)).results
+
+    y, _ = xpr.jit(lambda x: of_user(rule).bind(x + 1, factor=3))(jnp.arange(4.0))
+    np.testing.assert_array_equal(y, 6 * (np.arange(4.0) + 1) + 7)
+
+
+def test_calls_in_rules_are_written_as_asked():
+    options = {"has_side_effect": True, "api_version": 2, "backend_config": "text", "skip_ffi_layout_processing": True}
+    text = xpr.jit(of_user(ffi.ffi_lowering("f", **options)).bind).lower(jnp.ones((2, 3))).as_text()
+    assert all(part in text for part in ("@f(", "has_side_effect = true", 'backend_config = "text"'))
+    assert "layouts" not in text
+
+    def lower(ctx, x):
+        write = ffi.build_ffi_lowering_function("f", result_types=[x.type], skip_ffi_layout_processing=True)
+        return [write(ctx, x).results[0], mlir.ir_constant(np.float32(0))]
+
+    assert "stablehlo.custom_call @f" in xpr.jit(of_user(lower).bind).lower(jnp.ones((2, 3))).as_text()
+
+
+@pytest.mark.parametrize(
+    "options, params, error, message",
+    [
+        ({"api_version": 1}, {"a": 1}, ValueError, "attributes from api_version 4 on, and with 1 there are a. Give"),
+        ({"api_version": 1, "backend_config": {"b": 1}}, {}, ValueError, "and with 1 there are b"),
+        ({"backend_config": "text"}, {}, ValueError, "backend_config must be a dictionary for an interface from 4 on"),
+        ({"operand_layouts": [None, None]}, {}, ValueError, "there are 1 operands and 2 operand layouts"),
+        ({"result_layouts": [None]}, {}, ValueError, "there are 2 results and 1 result layouts"),
+        ({}, {"a": len}, TypeError, "attribute a must be a bool, a number, a string"),
+    ],
+)
+def test_lowering_rules_that_do_not_fit(options, params, error, message):
+    f = xpr.jit(lambda x: of_user(ffi.ffi_lowering("f", **options)).bind(x, **params))
+    with pytest.raises(error, match=message):
+        f.lower(jnp.ones(2))

@@ -117,8 +117,6 @@ REASONS: dict[str, tuple[str, ...]] = {
     "xpr writes programs as text, and uses no MLIR in Python: rules get a builder of that text.": (
         "jax.extend.lowering",
         "jax.extend.mlir",
-        "jax.ffi.build_ffi_lowering_function",
-        "jax.ffi.ffi_lowering",
         "jax.ffi.register_ffi_type_id",
         "jax.interpreters.mlir",
         "jax.extend.xla",

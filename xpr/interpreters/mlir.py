@@ -30,6 +30,7 @@ __all__ = [
     "LoweringRuleContext", "ModuleContext", "TokenSet", "aval_to_ir_type", "aval_to_ir_types", "dense_int_array",
     "dense_int_elements", "dtype_to_ir_type", "emit_python_callback", "flatten_ir_values", "i32_attr", "i64_attr", "ir",
     "ir_constant", "ir_constants", "lower_fun", "lowerable_effects", "make_ir_context", "register_lowering",
+    "token_type",
 ]  # fmt: skip
 
 
@@ -302,6 +303,11 @@ def make_ir_context() -> Any:
 def aval_to_ir_type(aval: ShapedArray) -> Any:
     """The tensor type of an array."""
     return ir.Type.parse(tensor_type(aval))
+
+
+def token_type() -> Any:
+    """The type of tokens."""
+    return aval_to_ir_type(TOKEN)
 
 
 def aval_to_ir_types(aval: ShapedArray) -> tuple[Any, ...]:

@@ -28,7 +28,8 @@ _NO_DERIVATIVE = (
 )
 
 
-def _layouts(layouts: Sequence[Sequence[int]]) -> str:
+def layouts_text(layouts: Sequence[Sequence[int]]) -> str:
+    """Layouts as text, each the axes from the fastest varying in memory to the slowest."""
     texts = [f"dense<{int_list(each) if each else ''}> : tensor<{len(each)}xindex>" for each in layouts]
     return f"[{', '.join(texts)}]"
 
@@ -50,7 +51,7 @@ def _lower(
     properties = (
         f"call_target_name = {json.dumps(target_name)}, api_version = {custom_call_api_version} : i32, "
         f"has_side_effect = {str(has_side_effect).lower()}, backend_config = {config}, "
-        f"operand_layouts = {_layouts(input_layouts)}, result_layouts = {_layouts(output_layouts)}, "
+        f"operand_layouts = {layouts_text(input_layouts)}, result_layouts = {layouts_text(output_layouts)}, "
         f"output_operand_aliases = [{aliases}]"
     )
     return b.ops("stablehlo.custom_call", operands, avals, properties)
@@ -111,7 +112,12 @@ ffi_call_p = register(
 )
 
 
-def _attribute(name: str, value: Any) -> str:
+def attribute_of_handler(name: str, value: Any) -> str:
+    """The text of an attribute of a handler.
+
+    Raises:
+      TypeError: handlers have no such attributes.
+    """
     try:
         return attribute_text(value)
     except TypeError:
@@ -210,7 +216,7 @@ def ffi_call(
             input_output_aliases=aliases,
             custom_call_api_version=custom_call_api_version,
             legacy_backend_config=legacy_backend_config,
-            attributes=tuple([(name, _attribute(name, value)) for name, value in sorted(kwargs.items())]),
+            attributes=tuple([(name, attribute_of_handler(name, value)) for name, value in sorted(kwargs.items())]),
         )
         return (tuple(outs) if isinstance(result_shape_dtypes, tuple) else outs) if several else outs[0]
 
