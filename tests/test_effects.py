@@ -127,6 +127,14 @@ def test_they_depend_on_types():
     assert not xpr.jaxpr.dce(xpr.make_jaxpr(lambda x: (large_p.bind(x), x)[1])(1.0)).eqns
 
 
+def test_types_and_effects_of_a_call(acts_p):
+    aval = xpr.typeof(1.0)
+    assert acts_p.abstract_eval(aval, effects=(FIRST,)) == ([aval], {FIRST})
+    assert lax.neg_p.abstract_eval(aval) == (aval, no_effects)
+    with pytest.raises(NotImplementedError, match="Abstract evaluation for 'untyped' not implemented"):
+        Primitive("untyped").abstract_eval(aval)
+
+
 def test_a_subclass_declares_them():
     class Acts(Primitive):
         def abstract_eval(self, aval, *, effect):

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from xpr.core.avals import ConvertibleArrayError, ShapedArray, array_in, aval_of, full_name, is_key, types_of
+from xpr.core.effects import no_effects
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.refs import AbstractRef, not_an_array
 from xpr.core.result_types import result_types
@@ -318,6 +319,17 @@ class Primitive:
                 _refuse_what_is_no_array(self.name, args, error)
                 raise
         return outs if self.multiple_results else outs[0]
+
+    def abstract_eval(self, *avals: Any, **params: Any) -> tuple[Any, frozenset[Any]]:
+        """The types of the results, or the type of the only one, and the effects, by JAX's name.
+
+        >>> import xpr
+        >>> xpr.lax.sin_p.abstract_eval(xpr.typeof(1.0))
+        (ShapedArray(float32[], weak_type=True), frozenset())
+        """
+        outs = self.type_of(avals, params)
+        found = no_effects if self.effects is None else frozenset(self.effects(avals, **params))
+        return (outs if self.multiple_results else outs[0]), found
 
     @property
     def impl(self) -> Rule:

@@ -106,7 +106,7 @@ class Primitive(_CorePrimitive, metaclass=_AnyPrimitive):
             self.impl = self.bind
         else:
             self.def_impl(MethodType(methods.impl, self))
-        if hasattr(methods, "abstract_eval"):
+        if methods.abstract_eval is not _CorePrimitive.abstract_eval:
             self.def_effectful_abstract_eval(MethodType(methods.abstract_eval, self))
 
     def _listed(self, out: Any) -> list[Any]:
