@@ -60,6 +60,20 @@ def recurrent(library: Library) -> tuple:
     return function, *(0.1 * rng.normal(size=shape).astype(np.float32) for shape in shapes)
 
 
+def gated(library: Library) -> tuple:
+    """The last state of a recurrent network of gated units, from small matrices."""
+    jnp = library.numpy
+
+    def function(weights, h):
+        def cell(i, h):
+            update, reset = (library.nn.sigmoid(h @ w) for w in weights[:2])
+            return (1 - update) * jnp.tanh((reset * h) @ weights[2]) + update * h
+
+        return library.lax.fori_loop(0, 100, cell, h)
+
+    return function, [jnp.eye(30) * 0.1 + 0.01] * 3, jnp.ones((20, 30))
+
+
 def gradient_of(build: Callable[[Library], tuple]) -> Callable[[Library], tuple]:
     def gradient(library: Library) -> tuple:
         function, *arguments = build(library)
@@ -120,6 +134,7 @@ CASES = [
     Case("100,000 steps of Lorenz's equations", warm(jitted(lorenz)), target=1),
     Case("100 steps of a recurrent network", warm(jitted(recurrent)), target=1),
     Case("its gradient", warm(jitted(gradient_of(recurrent))), target=1),
+    Case("100 steps of a small gated network", warm(jitted(gated)), target=1),
     Case("1000 while loops by vmap", warm(jitted(batched_while)), target=1),
     Case("gradient of 614 steps of 60 numbers", warm(jitted(gradient_of(many_leaves))), target=10),
     Case("make_jaxpr of a scan of 100 equations", warm(staged(gradient=False)), target=5),

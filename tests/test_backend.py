@@ -522,6 +522,10 @@ def test_programs_that_run_for_microseconds_are_compiled_quickly():
     assert quick(lambda x: [x * i for i in range(8)], 8) and not quick(lambda x: [x * i for i in range(2, 20)], 8)
     assert not quick(lambda x: jnp.concatenate([x * i for i in range(2, 20)]), 8), "each is a kernel"
     assert quick(lambda x: sum(jnp.tanh(x * i) for i in range(2, 20)), 8), "all of them are one"
+    layer = lambda x: jnp.tanh(jnp.outer(x, x) @ jnp.outer(x, x))
+    assert quick(layer, 20) and not quick(layer, 30), "each element of the product is computed by itself"
+    layers = lambda x: xpr.lax.fori_loop(0, 10, lambda i, x: layer(x)[0], x)
+    assert quick(layers, 5) and not quick(layers, 10), "in each step"
     draw = lambda x: x + xpr.random.normal(xpr.random.key(0), x.shape)
     assert not quick(draw, 8), "the last bits are those of JAX"
     assert quick(lambda x: xpr.lax.fori_loop(0, 10, lambda i, x: draw(x), x), 8), "loops are compiled in one way"

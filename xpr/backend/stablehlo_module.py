@@ -32,6 +32,8 @@ _NOT_BY_ROWS = re.compile(  # operations on parts of rows, on columns, or on pai
     r'"stablehlo\.(?:concatenate|gather|pad|reduce_window|scatter|sort)"|:2 = "stablehlo\.reduce"|'
     r'"stablehlo\.dot_general"(?!.*lhs_contracting_dimensions = \[1\], rhs_contracting_dimensions = \[0\])'
 )
+_PRODUCT = re.compile(r'"stablehlo\.(?:convolution|dot_general)".* -> tensor<((?:\d+x)+)')
+_FEW_OF_PRODUCTS, _FEW_IN_LOOPS = 1 << 9, 1 << 5  # elements of all their results; of one in a program with loops
 _LONG_REDUCTION, _FEW_REPEATED = 32, 2  # elements of a result's loop, and how many of these
 
 # Operations with floats as their results, and those that are the same however they are compiled, by themselves.
@@ -70,7 +72,12 @@ class Codegen(NamedTuple):
 
 
 def _shapes(pattern: re.Pattern[str], text: str) -> list[tuple[int, ...]]:
-    return [tuple(map(int, shape.split("x")[:-1])) for shape in set(pattern.findall(text))]
+    """The different shapes that a pattern finds, each as `2x3x`."""
+    return [_sizes(shape) for shape in set(pattern.findall(text))]
+
+
+def _sizes(shape: str) -> tuple[int, ...]:
+    return tuple(map(int, shape.split("x")[:-1]))
 
 
 def _has_short_rows(shape: tuple[int, ...]) -> bool:
@@ -125,13 +132,14 @@ class Module(ProgramDevices):
         """
         alone = self.mesh is None and not self.is_polymorphic
         few = self.elements <= _FEW_ELEMENTS and self.repeated_reductions <= _FEW_REPEATED
-        return self._codegen(few and alone and not (self.draws and self._rounds()) and not self._stores_many_alike())
+        small = few and alone and not (self.draws and self._rounds()) and not self._stores_many_alike()
+        return self._codegen(small, quick=small and not self._has_large_products())
 
     def codegen_of_operation(self) -> Codegen:
         """How XLA:CPU is to compile it, which is a single operation: quickly, however long it runs."""
-        return self._codegen(True)
+        return self._codegen(small=True, quick=True)
 
-    def _codegen(self, quick: bool) -> Codegen:
+    def _codegen(self, small: bool, quick: bool) -> Codegen:
         """Deep networks run as fast without unrolled loops, and compile 10 % sooner; small arrays up to 10 times.
 
         LLVM unrolls the loops over rows of a known length, and what the vectors leave of each: `tanh` of [20, 30] takes
@@ -140,7 +148,7 @@ class Module(ProgramDevices):
         over parts of rows, and some products, several times slower.
         """
         unrolled, narrow = self.has_hot_loops or self.products < _DEEP, False
-        text = "".join(self.functions) if quick and not self.is_polymorphic else ""
+        text = "".join(self.functions) if small and not self.is_polymorphic else ""
         shapes = _shapes(_SHAPE, text)
         largest = max(map(math.prod, shapes), default=1)
         if text and self.has_loops and self.elements <= _FEW_ELEMENTS:
@@ -152,6 +160,15 @@ class Module(ProgramDevices):
             several = self.elements > _FEW_IN_ALL and self.products < _NETWORK
             unrolled = narrow = several and any(map(_has_short_rows, shapes))
         return Codegen(unrolled, narrow, self.has_large_transposes, quick, self._is_lone_function())
+
+    def _has_large_products(self) -> bool:
+        """Whether results of products and convolutions have so many elements that what is computed of them counts.
+
+        A result has a buffer of its own, which the next function of its elements overwrites. Without the fusion
+        emitters LLVM doesn't know that it reads each element before it writes it, and computes one at a time.
+        """
+        sizes = [math.prod(_sizes(shape)) for text in self.functions for shape in _PRODUCT.findall(text)]
+        return max(sizes) > _FEW_IN_LOOPS if sizes and self.has_loops else sum(sizes) > _FEW_OF_PRODUCTS
 
     def _rounds(self) -> bool:
         """Whether results may depend on how kernels are compiled, on products that are added in one instruction say."""
