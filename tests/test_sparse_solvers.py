@@ -59,9 +59,11 @@ def test_pytrees_complex_numbers_and_few_steps():
 
 
 def test_errors():
-    with pytest.raises(ValueError, match=r"cg: A must be a function or a square matrix"):
+    with pytest.raises(ValueError, match=r"cg: A must be a square matrix or a function, and has shape \(2, 3\)"):
         cg(jnp.ones((2, 3)), jnp.ones(3))
-    with pytest.raises(ValueError, match=r"bicgstab: M must be a function or a square matrix"):
+    with pytest.raises(TypeError, match=r"cg: A must be a function or an array, and is \[\[1\]\]"):
+        cg([[1]], jnp.ones(1))
+    with pytest.raises(ValueError, match=r"bicgstab: M must be a square matrix or a function, and has shape \(3,\)"):
         bicgstab(jnp.eye(3), jnp.ones(3), M=jnp.ones(3))
     with pytest.raises(ValueError, match="cg: x0 and b must have matching tree structure"):
         cg(lambda x: x, {"x": jnp.ones(2)}, {"z": jnp.ones(2)})

@@ -30,9 +30,11 @@ def _operator(name: str, what: str, A: Any) -> Operator:
     """A matrix, or a function of pytrees, as a function."""
     if callable(A):
         return A
-    shape: tuple[int, ...] = getattr(A, "shape", ())
-    if len(shape) != 2 or shape[0] != shape[1] or not hasattr(A, "__matmul__"):
-        raise ValueError(f"{name}: {what} must be a function or a square matrix, and is {describe(A)}.")
+    shape = getattr(A, "shape", None)
+    if shape is None or not hasattr(A, "__matmul__"):
+        raise TypeError(f"{name}: {what} must be a function or an array, and is {describe(A)}.")
+    if len(shape) != 2 or shape[0] != shape[1]:
+        raise ValueError(f"{name}: {what} must be a square matrix or a function, and has shape {shape}.")
     try:
         aval_of(A)
     except TypeError:  # no array, but a sparse one, or an operator of a library
@@ -200,7 +202,8 @@ def cg(
       The solution, and None.
 
     Raises:
-      ValueError: `A` or `M` is neither a square matrix nor a function, or `x0` isn't like `b`.
+      ValueError: `A` or `M` is an array that is no square matrix, or `x0` isn't like `b`.
+      TypeError: `A` or `M` is neither an array nor a function.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.scipy.sparse.linalg import cg
@@ -231,7 +234,8 @@ def bicgstab(
       `(x, None)`.
 
     Raises:
-      ValueError: `A` or `M` is neither a square matrix nor a function, or `x0` isn't like `b`.
+      ValueError: `A` or `M` is an array that is no square matrix, or `x0` isn't like `b`.
+      TypeError: `A` or `M` is neither an array nor a function.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.scipy.sparse.linalg import bicgstab
@@ -274,8 +278,9 @@ def gmres(
       The solution, and None.
 
     Raises:
-      ValueError: `A` or `M` is neither a square matrix nor a function, `x0` isn't like `b`, `restart` is not positive,
-        or there is no such `solve_method`.
+      ValueError: `A` or `M` is an array that is no square matrix, `x0` isn't like `b`, `restart` is not positive, or
+        there is no such `solve_method`.
+      TypeError: `A` or `M` is neither an array nor a function.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.scipy.sparse.linalg import gmres
