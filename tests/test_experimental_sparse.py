@@ -3,6 +3,7 @@
 import functools
 import importlib
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tests.helpers import check_grads_in_numpy
 from tests.peer import JAX, beside_jax, needs_jax
 from xpr import lax
 from xpr.experimental import sparse
+from xpr.experimental.sparse import test_util
 
 
 def close(a, b):
@@ -157,6 +159,48 @@ class TestLayouts:
                 close(xpr.vmap(lambda row: row @ y)(m), x @ y)
 
 
+def test_without_sparse_axes_each_stored_element_has_the_same_indices():
+    x = some(3, 2, density=1)
+    m = sparse.BCOO.fromdense(x, n_batch=1, n_dense=1, nse=2)
+    assert not m.unique_indices
+    close(m.todense(), x)
+    close(sparse.bcoo_extract(m, x).todense(), x)
+    close(sparse.bcoo_extract(m, x, assume_unique=True).data, np.stack([x, x], 1))
+    product = sparse.bcoo_dot_general_sampled(
+        x, x.T, np.zeros((3, 3, 2, 0), int), dimension_numbers=(((1,), (0,)), ((), ()))
+    )
+    close(product, np.stack([x @ x.T] * 2, -1))
+
+
+def test_sorting_keeps_batch_axes_of_size_1():
+    rng = np.random.default_rng(0)
+    indices = rng.integers(0, 5, (1, 3, 1, 6, 2))
+    m = sparse.BCOO((rng.normal(size=(1, 1, 4, 6)).astype("float32"), indices), shape=(2, 3, 4, 5, 5))
+    in_order = m.sort_indices()
+    assert in_order.indices_sorted
+    assert (in_order.data.shape, in_order.indices.shape) == ((1, 3, 4, 6), (1, 3, 1, 6, 2))
+    close(in_order.todense(), m.todense())
+
+
+class TestMappedAxes:
+    """vmap maps batch axes; along others, the arrays inside a sparse one would be split in a way that means nothing."""
+
+    @pytest.mark.parametrize("kind", [sparse.BCOO, sparse.BCSR])
+    def test_of_arguments(self, kind):
+        rows = kind.fromdense(some(2, 3, 4), n_batch=1)
+        assert xpr.vmap(lambda tree: tree["m"] @ jnp.ones(4))({"m": rows, "other": jnp.ones(2)}).shape == (2, 3)
+        assert xpr.vmap(lambda m, x: m.todense() * x, (None, 0))(rows, jnp.ones(5)).shape == (5, 2, 3, 4)
+        for mat, axis in [(kind.fromdense(some(3, 4)), 0), (rows, 1), (rows, -1)]:
+            with pytest.raises(ValueError, match=r"vmap in_axes: axis \d of BC.*, and these alone can be mapped"):
+                xpr.vmap(lambda tree: tree["m"].todense(), axis, axis_size=3)({"m": mat})
+
+    def test_of_results(self):
+        rows = sparse.BCOO.fromdense(some(2, 3, 4), n_batch=2)
+        assert xpr.vmap(lambda m: 2 * m, out_axes=1)(rows).shape == (3, 2, 4)
+        with pytest.raises(ValueError, match="vmap out_axes: axis 2 of BCOO.* is none of its 2 batch axes"):
+            xpr.vmap(lambda m: 2 * m, out_axes=2)(rows)
+
+
 class TestFlags:
     @pytest.mark.parametrize("n_batch, n_dense", [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0)])
     def test_what_is_sorted_and_summed_says_so(self, n_batch, n_dense):
@@ -197,6 +241,15 @@ class TestOfTwoArrays:
         x, y = some(2, 3, 4), some(2, 4, 5, seed=1)
         a, b = (sparse.BCOO.fromdense(z, n_batch=1) for z in (x, y))
         close((a @ b).todense(), x @ y)
+
+    def test_batch_axes_of_a_product_in_another_order(self):
+        x, y = some(2, 3, 4, 5), some(3, 2, 5, 4)
+        numbers = (((3,), (2,)), ((1, 0), (0, 1)))
+        product = sparse.bcoo_dot_general(
+            sparse.BCOO.fromdense(x, n_batch=2), sparse.BCOO.fromdense(y, n_batch=3), dimension_numbers=numbers
+        )
+        assert product.n_batch == 2
+        close(product.todense(), lax.dot_general(x, y, numbers))
 
     def test_addition(self, dense):
         m, other = sparse.BCOO.fromdense(dense), np.ones((4, 5), np.float32)
@@ -371,6 +424,8 @@ class TestLinearAlgebra:
         check_grads_in_numpy(solve, (m.data, jnp.asarray(b)), 1, atol=1e-2, rtol=1e-2)
         with pytest.raises(ValueError, match="data and b must have one dtype"):
             sparse.linalg.spsolve(m.data, m.indices, m.indptr, b.astype("float16"))
+        with pytest.raises(ValueError, match="indices and indptr must be integers, and are float32 and int32"):
+            sparse.linalg.spsolve(m.data, m.data, m.indptr, b)
         with pytest.raises(ValueError, match=r"b \[n\], and were given"):
             sparse.linalg.spsolve(m.data, m.indices, m.indptr, b[:5])
 
@@ -471,10 +526,19 @@ class TestWhatDoesNotFit:
             sparse.BCSR.from_bcoo(sparse.empty((2,)))
         with pytest.raises(ValueError, match="nse must be from 0 to below 4"):
             sparse.random_bcoo(xpr.random.key(0), (2, 2), nse=4)
+        for name in ("coo", "csr", "csc"):
+            with pytest.raises(ValueError, match=r"a matrix has two axes, and a shape \(3,\) has 1"):
+                sparse.empty((3,), sparse_format=name)
         with pytest.raises(NotImplementedError, match="a matrix can only be transposed"):
             sparse.eye(2, sparse_format="coo").transpose((0, 1))
         with pytest.raises(NotImplementedError, match="is there for BCOO alone"):
             sparse.eye(2, sparse_format="csr") @ sparse.eye(2)
+        with pytest.raises(NotImplementedError, match=r"not with an array of shape \(2, 1, 1\)"):
+            sparse.eye(2, sparse_format="csr") @ jnp.ones((2, 1, 1))
+        with pytest.raises(NotImplementedError, match="CSC has no __rmul__; BCOO arrays have: use"):
+            2 * sparse.eye(2, sparse_format="csc")
+        with pytest.raises(NotImplementedError, match="COO has no sum; BCOO arrays have: use"):
+            sparse.eye(2, sparse_format="coo").sum()
 
     def test_functions(self, dense):
         m, batched = sparse.BCOO.fromdense(dense), sparse.BCOO.fromdense(dense, n_batch=1)
@@ -488,8 +552,29 @@ class TestWhatDoesNotFit:
             NotImplementedError, match="mixes batch, sparse and dense axes, of which there are 1, 1 and 0"
         ):
             batched.T  # noqa: B018
-        with pytest.raises(ValueError, match="is no permutation of the axes"):
-            m.transpose((0, 0))
+        for error in (TypeError, ValueError):
+            with pytest.raises(error, match="is no permutation of the axes"):
+                m.transpose((0, 0))
+        with pytest.raises(
+            TypeError, match="bcoo_extract: a BCOO array is needed, and the argument is of type ndarray"
+        ):
+            sparse.bcoo_extract(dense, dense)
+        with pytest.raises(TypeError, match="bcoo_slice: a BCOO array is needed"):
+            sparse.bcoo_slice(dense, start_indices=(0, 0), limit_indices=(1, 1))
+        with pytest.raises(TypeError, match="bcoo_dynamic_slice: a BCOO array is needed"):
+            sparse.bcoo_dynamic_slice(dense, (0, 0), (1, 1))
+        with pytest.raises(ValueError, match="needs 2 of start_indices, limit_indices and strides, and has 1, 2 and 2"):
+            sparse.bcoo_slice(m, start_indices=(0,), limit_indices=(1, 1))
+        with pytest.raises(ValueError, match=r"can't be sliced from \(0, 3\) to \(4, 2\) by \(1, 1\)"):
+            sparse.bcoo_slice(m, start_indices=(0, 3), limit_indices=(4, 2))
+        with pytest.raises(xpr.errors.ConcretizationTypeError, match="fromdense: nse must be given where the array is"):
+            xpr.jit(sparse.BCSR.fromdense)(dense)
+        with pytest.raises(ValueError, match="bcoo_sum_duplicates: nse must be given where the array is traced"):
+            xpr.jit(lambda m: m.sum_duplicates())(m)
+        with pytest.raises(
+            NotImplementedError, match="must be batch axes of the sparse arrays, of which there are 1 and 0"
+        ):
+            sparse.bcoo_dot_general(batched, m, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
         with pytest.raises(ValueError, match="must have as many batch and dense axes, and have 0 and 0, 1 and 0"):
             sparse.bcoo_concatenate([m, batched], dimension=0)
         with pytest.raises(TypeError, match="all operands must be BCOO arrays, and are BCOO, ndarray"):
@@ -514,3 +599,82 @@ class TestWhatDoesNotFit:
             m + batched
         with pytest.raises(NotImplementedError, match="two sparse arrays with dense axes"):
             m.T @ sparse.BCOO.fromdense(dense, n_dense=1)
+
+
+class TestTestUtil:
+    """sparse.test_util: random sparse arrays, and comparisons that pass what is right and fail what is not."""
+
+    def test_random_arrays(self):
+        rng = np.random.RandomState(0)
+        x = test_util.rand_sparse(rng, nse=5, post=lambda x: 2 * x)((4, 5), "int32")
+        assert isinstance(x, np.ndarray) and x.dtype == "int32" and np.count_nonzero(x) <= 5
+        assert np.count_nonzero(test_util.rand_sparse(rng)((4, 5), "complex64", nse=0.25)) == 5
+        m = test_util.rand_bcoo(rng, n_batch=1)((2, 3, 4), "float32", n_dense=1)
+        assert (m.nse, m.n_batch, m.n_dense, m.unique_indices) == (2, 1, 1, False)
+        ones = lambda rng: lambda shape, dtype: np.ones(shape, dtype)
+        m = test_util.rand_bcsr(rng, ones, nse=7, n_batch=1)((2, 3, 4), "uint8")
+        assert (m.nse, m.dtype) == (7, "uint8")
+        assert np.all(m.data == 1) and np.all(m.indptr[:, 0] == 0) and np.all(np.diff(m.indptr) >= 0)
+
+    def test_layouts(self):
+        assert len(list(test_util.iter_sparse_layouts((2, 3), min_n_batch=1))) == 3
+        for layout in test_util.iter_bcsr_layouts((2, 3, 4, 5)):
+            assert (layout.n_sparse, layout.n_batch + layout.n_dense) == (2, 2)
+        assert len(list(test_util.iter_subsets(range(4)))) == 16
+
+    def test_errors(self):
+        rng = np.random.RandomState(0)
+        with pytest.raises(ValueError, match=r"no array of shape=\(2,\) has n_batch=1 and n_dense=1"):
+            test_util.rand_bcoo(rng, n_batch=1, n_dense=1)((2,), "float32")
+        with pytest.raises(ValueError, match="BCSR arrays have two sparse axes"):
+            test_util.rand_bcsr(rng)((2, 3, 4), "float32")
+        with pytest.raises(ValueError, match="modes are 'fwd' and 'rev', not"):
+            self.case()._CheckGradsSparse(None, None, None, modes=["both"])
+
+    def case(self):
+        case = test_util.SparseTestCase("run")
+        case.setUp()
+        return case
+
+    def test_random_numbers_are_those_of_the_name(self):
+        assert self.case().rng().randint(1000) == self.case().rng().randint(1000)
+
+    def test_comparisons_of_arrays(self):
+        case = self.case()
+        case.assertAllClose({"a": [jnp.ones(2), 1.0]}, {"a": (np.ones(2), np.float32(1))}, atol={np.float32: 1e-3})
+        case.assertArraysEqual(jnp.ones(2, "bfloat16"), np.ones(2, "float32"), check_dtypes=False)
+        for a, b in [
+            ([1.0], [1.0, 2.0]),
+            ({"a": 1}, {"b": 1}),
+            (np.ones(2), np.ones((2, 1))),
+            (1.0, 1.00001),
+            (1, 1.0),
+        ]:
+            with pytest.raises(AssertionError):
+                case.assertAllClose(a, b)
+        with pytest.raises(AssertionError):
+            case.assertArraysEqual(np.float32(1), np.nextafter(np.float32(1), np.float32(2)))
+        with pytest.raises(UserWarning), case.assertNoWarnings():
+            warnings.warn("told", stacklevel=1)
+
+    def test_comparisons_with_dense_arrays(self):
+        case = self.case()
+        make = test_util.rand_bcoo(case.rng(), n_batch=1, n_dense=1)
+        args = lambda: [make((2, 3, 4), np.float32), case.rng().rand(4).astype("float32")]
+        product = lambda m, x: m @ x
+        wrong = lambda m, x: (m @ x) * (1.001 if isinstance(m, sparse.BCOO) else 1)
+        checks = [
+            case._CheckAgainstDense,
+            case._CheckGradsSparse,
+            functools.partial(case._CheckBatchingSparse, bdims=(1, 0)),
+        ]
+        for check in checks:
+            check(product, product, args, rtol=1e-4, atol=1e-4)
+            with pytest.raises(AssertionError):
+                check(product, wrong, args, rtol=1e-4, atol=1e-4)
+        case._CheckBatchingSparse(product, product, args, bdims=(0, None), tol=1e-4)
+        case._CheckBatchingSparse(abs, abs, lambda: args()[:1], tol=1e-4)
+        case._CompileAndCheck(lambda m, x: 2 * m, args)
+        case._CheckAgainstNumpy(np.sin, jnp.sin, lambda: [np.ones(3, "float32")])
+        with pytest.raises(AssertionError):
+            case.assertSparseArraysEquivalent(sparse.eye(2), sparse.eye(2, 3))

@@ -218,6 +218,12 @@ def _walk(spec: optree.PyTreeSpec, f_node: Callable, f_leaf: Callable | None, le
     return f_node(children, spec.type if spec.kind == PyTreeKind.NAMEDTUPLE else _static_data(spec))
 
 
+def registered_types(treedef: PyTreeDef) -> list[type | None]:
+    """The type of each node, of those that are registered; None for others and for leaves."""
+    state: Any = treedef.spec.__getstate__()  # as in `_static_data`; the type is the fifth item of a node
+    return [node[4] for node in state[0]]
+
+
 def _static_data(spec: optree.PyTreeSpec) -> Any:
     kind = spec.kind
     if kind == PyTreeKind.DICT:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from xpr import tree
-from xpr.api.vmappable import handlers, is_vmappable, vmap_with_handlers
+from xpr.api.vmappable import batch_axes, check_batch_axes, handlers, is_vmappable, vmap_with_handlers
 from xpr.control.activity import affected_outputs
 from xpr.control.refs import RefRows, check_aliases
 from xpr.core.avals import Zero, aval_of
@@ -79,6 +79,8 @@ def vmap(
             return vmap_with_handlers(vmap, fun, in_axes, out_axes, args, kwargs, **options)
         leaves, in_tree = tree.flatten((args, kwargs))
         dims = input_dims("vmap", fun, args, kwargs, leaves, in_axes)
+        if batch_axes:
+            check_batch_axes("in_axes", (args, kwargs), in_tree, dims)
         size = mapped_size("vmap", fun, args, kwargs, leaves, dims, axis_size)
         flat = FlatFunction(fun, in_tree)
         signature = signature_of("vectorized with vmap", fun, args, kwargs)
@@ -101,10 +103,12 @@ def vmap(
                 return set()
             return _same_in_all_rows(FlatFunction(fun, in_tree), leaves, dims, axis_name, size)
 
-        return tree.unflatten(
-            flat.out_tree,
-            _move_mapped_axes(fun, outs, out_dims, flat.out_tree, out_axes, size, rows_of_types, same),
-        )
+        moved = _move_mapped_axes(fun, outs, out_dims, flat.out_tree, out_axes, size, rows_of_types, same)
+        result = tree.unflatten(flat.out_tree, moved)
+        if batch_axes:
+            dims = tree.flatten_prefix(out_axes, flat.out_tree, "vmap out_axes")
+            check_batch_axes("out_axes", result, flat.out_tree, dims)
+        return result
 
     vectorized = named_like(boundary(mapped), fun)
     vectorized.__doc__ = _documentation(vectorized)

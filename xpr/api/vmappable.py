@@ -3,17 +3,20 @@
 `to_elt(cont, get_index, value, spec)` makes one row of a value, by `cont(array, axis)` for each array in it;
 `from_elt(cont, size, row, spec)` puts rows together, by `cont(size, row of an array, axis)`. `vmap` itself maps arrays:
 each function is called once to find them with their axes, and once to put what is made of them in their positions.
+
+Of other types, such as sparse arrays, all arrays are mapped along one axis, which must be a batch axis of the value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from xpr import tree
 from xpr.core.avals import aval_of
 from xpr.primitives.shapes import expand_dims, move_axis
 from xpr.primitives.slicing_in_dim import index_in_dim
+from xpr.tree_def import PyTreeDef, registered_types
 
 
 class Handlers(NamedTuple):
@@ -25,6 +28,26 @@ class Handlers(NamedTuple):
 
 
 handlers: dict[type, Handlers] = {}
+batch_axes: dict[type, Callable[[Any], int]] = {}  # how many leading axes of a value can be mapped, by its type
+
+
+def check_batch_axes(what: str, values: Any, structure: PyTreeDef, dims: Iterable[Any]) -> None:
+    """Checks that values which have batch axes are mapped along these, given the axis of each array.
+
+    Raises:
+      ValueError: another axis is mapped.
+    """
+    if batch_axes.keys().isdisjoint(registered_types(structure)):
+        return
+    axes = iter(dims)
+    for x in tree.leaves(values, is_leaf=lambda x: type(x) in batch_axes):
+        for axis in [next(axes) for _ in tree.leaves(x)]:
+            count = batch_axes[type(x)](x) if type(x) in batch_axes else None
+            if count is not None and axis is not None and not 0 <= axis < count:
+                raise ValueError(
+                    f"vmap {what}: axis {axis} of {x!r} is none of its {count} batch axes, and these alone can be "
+                    "mapped. Give it more batch axes first, by update_layout, or None as its axis."
+                )
 
 
 def is_vmappable(x: Any) -> bool:

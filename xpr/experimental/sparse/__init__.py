@@ -8,12 +8,7 @@ from xpr.experimental.sparse import linalg as linalg
 from xpr.experimental.sparse import methods as methods  # installs the operators
 from xpr.experimental.sparse.ad import grad, jacfwd, jacobian, jacrev, value_and_grad
 from xpr.experimental.sparse.api import empty, eye, todense
-from xpr.experimental.sparse.base import (
-    CuSparseEfficiencyWarning,
-    JAXSparse,
-    SparseEfficiencyError,
-    SparseEfficiencyWarning,
-)
+from xpr.experimental.sparse.base import JAXSparse
 from xpr.experimental.sparse.bcsr import (
     BCSR,
     bcsr_broadcast_in_dim,
@@ -53,6 +48,7 @@ from xpr.experimental.sparse.shapes import (
     bcoo_squeeze,
 )
 from xpr.experimental.sparse.transform import SparseTracer, sparsify
+from xpr.experimental.sparse.util import CuSparseEfficiencyWarning, SparseEfficiencyError, SparseEfficiencyWarning
 
 __all__ = [
     "BCOO", "BCSR", "COO", "CSC", "CSR", "CuSparseEfficiencyWarning", "JAXSparse", "SparseEfficiencyError",

@@ -10,19 +10,7 @@ from xpr.api.vmap import vmap
 from xpr.core.interpreter import Tracer
 from xpr.tree_util import register_pytree_node_class
 
-__all__ = ["CuSparseEfficiencyWarning", "JAXSparse", "SparseEfficiencyError", "SparseEfficiencyWarning", "register"]
-
-
-class SparseEfficiencyError(ValueError):
-    """A layout that would store many zeros."""
-
-
-class SparseEfficiencyWarning(UserWarning):
-    """A layout that stores many zeros."""
-
-
-class CuSparseEfficiencyWarning(SparseEfficiencyWarning):
-    """An operation for which cuSPARSE has no program; xpr never warns so."""
+__all__ = ["JAXSparse", "register"]
 
 
 class JAXSparse:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from xpr import numpy as jnp
+from xpr.api.vmappable import batch_axes as batch_axes_of_types
 from xpr.experimental.sparse.base import JAXSparse, over_batch, register
 from xpr.experimental.sparse.coordinates import (
     BCOO,
@@ -173,6 +174,9 @@ class BCSR(JAXSparse):
         new.shape, n_batch, new.indices_sorted, new.unique_indices = about
         follow_arrays(new, n_batch, new.indices, 1)
         return new
+
+
+batch_axes_of_types[BCSR] = lambda mat: mat.n_batch
 
 
 def bcsr_fromdense(

@@ -48,6 +48,7 @@ class COO(Matrix):
 
     @classmethod
     def _empty(cls, shape: Sequence[int], *, dtype: Any = None, index_dtype: Any = "int32") -> COO:
+        check_matrix(shape)
         data, indices = nothing(dtype, index_dtype)
         return cls((data, indices, indices), shape=shape, rows_sorted=True, cols_sorted=True)
 

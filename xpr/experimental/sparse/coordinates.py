@@ -18,6 +18,8 @@ from typing import Any
 import numpy as np
 
 from xpr import numpy as jnp
+from xpr.api.vmappable import batch_axes as batch_axes_of_types
+from xpr.errors import ConcretizationTypeError
 from xpr.experimental.sparse.base import JAXSparse, over_batch, register
 
 __all__ = ["BCOO", "bcoo_extract", "bcoo_fromdense", "bcoo_todense"]
@@ -152,6 +154,9 @@ class BCOO(JAXSparse):
         return new
 
 
+batch_axes_of_types[BCOO] = lambda mat: mat.n_batch
+
+
 def batch_axes(mat: Any, indices: Any, others: int) -> int:
     """The number of batch axes, of which an array of indices has `others` more; as it was in a pytree of others."""
     return int(indices.ndim) - others if hasattr(indices, "ndim") else mat.batch_axes
@@ -237,7 +242,7 @@ def bcoo_fromdense(
     nonzero = jnp.any(nonzero, tuple(range(n_batch + n_sparse, mat.ndim)))
     if nse is None:
         counts = jnp.sum(nonzero, tuple(range(n_batch, n_batch + n_sparse)))
-        nse = int(jnp.max(counts, initial=0))
+        nse = most_stored("fromdense", counts, ConcretizationTypeError)
     _, sparse_shape, _ = split_shape(mat.shape, n_batch, n_sparse)
 
     def stored(nonzero: Any) -> Any:
@@ -247,21 +252,36 @@ def bcoo_fromdense(
         return jnp.stack(found, 1).astype(index_dtype)
 
     indices = over_batch(stored, n_batch)(nonzero)
-    data = over_batch(_values_at, n_batch)(mat, indices)
-    return BCOO((data, indices), shape=mat.shape, indices_sorted=True, unique_indices=True)
+    data = over_batch(values_at, n_batch)(mat, indices)
+    if not sparse_shape:  # all stored elements have the same indices, of which the first has the value
+        first = jnp.arange(nse) == 0
+        data = jnp.where(first.reshape(-1, *[1] * n_dense), data, 0)
+    unique = bool(sparse_shape) or nse < 2
+    return BCOO((data, indices), shape=mat.shape, indices_sorted=True, unique_indices=unique)
 
 
-def _values_at(mat: Any, indices: Any) -> Any:
+def most_stored(name: str, counts: Any, error: type[Exception]) -> int:
+    """The greatest of the numbers of stored elements; raises `error` where they are traced."""
+    try:
+        return int(jnp.max(counts, initial=0))
+    except ConcretizationTypeError as unknown:
+        raise error(
+            f"{name}: nse must be given where the array is traced, as inside jit: the number of stored elements is a "
+            "part of the type of the result, and is known only from the values."
+        ) from unknown
+
+
+def check_coordinates(name: str, mat: Any) -> None:
+    """Raises a TypeError where a value is no BCOO array."""
+    if not isinstance(mat, BCOO):
+        raise TypeError(f"{name}: a BCOO array is needed, and the argument is of type {type(mat).__name__}.")
+
+
+def values_at(mat: Any, indices: Any) -> Any:
     """The elements of an array at indices [nse, n_sparse], which may be out of bounds."""
     if not indices.shape[-1]:
-        return jnp.broadcast_to(mat, (indices.shape[0], *mat.shape)) * _first(indices, mat)
+        return jnp.broadcast_to(mat, (indices.shape[0], *mat.shape))
     return mat.at[columns(indices)].get(mode="fill", fill_value=0)
-
-
-def _first(indices: Any, mat: Any) -> Any:
-    """1 for the first stored element and 0 for others: without sparse axes, all have the same indices."""
-    first = jnp.arange(indices.shape[0]) == 0
-    return first.reshape(-1, *[1] * mat.ndim).astype(mat.dtype)
 
 
 def bcoo_todense(mat: BCOO) -> Any:
@@ -298,18 +318,20 @@ def bcoo_extract(sparr: BCOO, arr: Any, *, assume_unique: bool | None = None) ->
 
     Raises:
       ValueError: the shapes differ.
+      TypeError: `sparr` is no BCOO array.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.experimental import sparse
     >>> sparse.bcoo_extract(sparse.eye(2), jnp.array([[1.0, 2.0], [3.0, 4.0]])).data
     Array([1., 4.], dtype=float32)
     """
+    check_coordinates("bcoo_extract", sparr)
     array = jnp.asarray(arr)
     if array.shape != sparr.shape:
         raise ValueError(f"bcoo_extract: arrays of one shape are needed, and have {sparr.shape} and {array.shape}.")
     unique = sparr.unique_indices if assume_unique is None else assume_unique
     _, indices = parts(sparr)
-    values = over_batch(lambda array, i: _values_at(array, i), sparr.n_batch)(array, indices)
+    values = over_batch(values_at, sparr.n_batch)(array, indices)
     if not unique:
         repeated = over_batch(_is_repeated, sparr.n_batch)(indices)
         values = jnp.where(repeated.reshape(*repeated.shape, *[1] * sparr.n_dense), 0, values)

@@ -11,8 +11,10 @@ from typing import Any
 import numpy as np
 
 from xpr import numpy as jnp
-from xpr.experimental.sparse.base import SparseEfficiencyError, SparseEfficiencyWarning, over_batch
-from xpr.experimental.sparse.coordinates import BCOO, columns, parts, split_shape
+from xpr.errors import ArgumentError
+from xpr.experimental.sparse.base import over_batch
+from xpr.experimental.sparse.coordinates import BCOO, columns, most_stored, parts, split_shape
+from xpr.experimental.sparse.util import SparseEfficiencyError, SparseEfficiencyWarning
 
 __all__ = [
     "bcoo_eliminate_zeros", "bcoo_sort_indices", "bcoo_sum_duplicates", "bcoo_transpose", "bcoo_update_layout",
@@ -34,12 +36,14 @@ def bcoo_sort_indices(mat: BCOO) -> BCOO:
     if not mat.n_sparse:
         return BCOO((mat.data, mat.indices), **about)
 
-    def in_order(data: Any, indices: Any) -> Any:
-        order = jnp.lexsort(columns(indices)[::-1])
-        return data[order], indices[order]
-
-    arrays = over_batch(in_order, mat.n_batch)(*parts(mat))
-    return BCOO(arrays, **about)
+    # Batch axes of size 1 stay in the indices, and in the data where they are of size 1 in both.
+    batch, data_batch = mat.indices.shape[: mat.n_batch], mat.data.shape[: mat.n_batch]
+    order = over_batch(lambda indices: jnp.lexsort(columns(indices)[::-1]), mat.n_batch)(mat.indices)
+    sizes = jnp.broadcast_shapes(batch, data_batch)
+    operands = (jnp.broadcast_to(x, (*sizes, *x.shape[mat.n_batch :])) for x in (mat.data, order))
+    data = over_batch(lambda data, order: data[order], mat.n_batch)(*operands)
+    indices = over_batch(lambda indices, order: indices[order], mat.n_batch)(mat.indices, order)
+    return BCOO((data, indices), **about)
 
 
 def within(indices: Any, sparse_shape: Sequence[int]) -> Any:
@@ -61,6 +65,9 @@ def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
 
     Returns:
       The array.
+
+    Raises:
+      ValueError: `nse` is None, and the array is traced.
 
     >>> import numpy as np
     >>> from xpr.experimental import sparse
@@ -90,7 +97,7 @@ def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
         return order, numbers, jnp.sum(starts & within(in_order, sparse_shape))
 
     order, numbers, counts = over_batch(numbered, mat.n_batch)(indices)
-    size = int(jnp.max(counts, initial=0)) if nse is None else operator.index(nse)
+    size = most_stored("bcoo_sum_duplicates", counts, ArgumentError) if nse is None else operator.index(nse)
 
     def summed(data: Any, indices: Any, order: Any, numbers: Any) -> Any:
         rows = jnp.zeros((size, *data.shape[1:]), data.dtype).at[numbers].add(data[order], mode="drop")
@@ -138,6 +145,7 @@ def bcoo_transpose(mat: BCOO, *, permutation: Sequence[int]) -> BCOO:
 
     Raises:
       NotImplementedError: the order mixes batch, sparse and dense axes.
+      TypeError: it is no permutation of the axes.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.experimental import sparse
@@ -159,7 +167,7 @@ def axes_by_kind(mat: BCOO, permutation: Sequence[int], name: str) -> tuple[Any,
     """The batch, sparse and dense axes of a permutation."""
     axes = tuple([operator.index(a) for a in permutation])
     if sorted(axes) != list(range(mat.ndim)):
-        raise ValueError(f"{name}: {permutation} is no permutation of the axes of an array of shape {mat.shape}.")
+        raise ArgumentError(f"{name}: {permutation} is no permutation of the axes of an array of shape {mat.shape}.")
     groups = split_shape(axes, mat.n_batch, mat.n_sparse)
     expected = split_shape(range(mat.ndim), mat.n_batch, mat.n_sparse)
     if any(sorted(group) != list(each) for group, each in zip(groups, expected)):

@@ -31,7 +31,7 @@ def spsolve(data: Any, indices: Any, indptr: Any, b: Any, tol: float = 1e-6, reo
       The vector x.
 
     Raises:
-      ValueError: the arrays don't fit each other.
+      ValueError: the arrays don't fit each other, or the indices are no integers.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.experimental import sparse
@@ -40,6 +40,8 @@ def spsolve(data: Any, indices: Any, indptr: Any, b: Any, tol: float = 1e-6, reo
     Array([1., 2.], dtype=float32)
     """
     data, indices, indptr, b = map(jnp.asarray, (data, indices, indptr, b))
+    if {indices.dtype.kind, indptr.dtype.kind} - set("iu"):
+        raise ValueError(f"spsolve: indices and indptr must be integers, and are {indices.dtype} and {indptr.dtype}.")
     if data.dtype != b.dtype:
         raise ValueError(f"spsolve: data and b must have one dtype, and have {data.dtype} and {b.dtype}.")
     if not data.ndim == b.ndim == 1 or data.shape != indices.shape or indptr.shape != (b.size + 1,):

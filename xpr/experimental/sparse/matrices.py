@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -37,14 +37,33 @@ class Matrix(JAXSparse):
         return product(self, other)
 
 
+def _not_there(name: str) -> Callable[..., Any]:
+    def method(self: Matrix, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} has no {name}; BCOO arrays have: use x.to_bcoo().")
+
+    return method
+
+
+for _name in ("sum", "__neg__", "__pos__", "__rmatmul__", "__mul__", "__rmul__", "__add__", "__radd__", "__sub__",
+              "__rsub__", "__getitem__"):  # fmt: skip
+    setattr(Matrix, _name, _not_there(_name))
+
+
 def check_matrix(shape: Sequence[int], axes: Sequence[int] | None = None) -> None:
-    if len(shape) != 2 or (axes is not None and tuple(axes) != (1, 0)):
-        raise NotImplementedError(f"a matrix can only be transposed, and has shape {tuple(shape)}; {axes=}")
+    if len(shape) != 2:
+        raise ValueError(f"a matrix has two axes, and a shape {tuple(shape)} has {len(shape)}.")
+    if axes is not None and tuple(axes) != (1, 0):
+        raise NotImplementedError(f"a matrix can only be transposed, by axes (1, 0), not {tuple(axes)}.")
 
 
 def product(mat: Matrix, other: Any, transpose: bool = False) -> Any:
     """The product of a matrix, or of its transpose, with a dense vector or matrix."""
     data, other = promote_dtypes(mat.data, jnp.asarray(other))
+    if other.ndim not in (1, 2):
+        raise NotImplementedError(
+            f"{type(mat).__name__} matrices are multiplied with vectors and matrices, not with an array of shape "
+            f"{other.shape}; BCOO arrays with others, too: use x.to_bcoo()."
+        )
     bcoo = mat.to_bcoo()
     bcoo = BCOO((data, bcoo.indices), shape=bcoo.shape)
     return bcoo_dot_general(bcoo, other, dimension_numbers=(((0 if transpose else 1,), (0,)), ((), ())))

@@ -13,8 +13,23 @@ from xpr import numpy as jnp
 from xpr.api.make_jaxpr import ShapeDtypeStruct, eval_shape
 from xpr.api.vmap import vmap
 from xpr.experimental.sparse.base import over_batch
-from xpr.experimental.sparse.coordinates import BCOO, bcoo_fromdense, bcoo_todense, columns, like, parts, split_shape
-from xpr.experimental.sparse.layouts import bcoo_sum_duplicates, bcoo_update_layout, moved_out, within
+from xpr.experimental.sparse.coordinates import (
+    BCOO,
+    bcoo_fromdense,
+    bcoo_todense,
+    columns,
+    like,
+    parts,
+    split_shape,
+    values_at,
+)
+from xpr.experimental.sparse.layouts import (
+    bcoo_sum_duplicates,
+    bcoo_transpose,
+    bcoo_update_layout,
+    moved_out,
+    within,
+)
 from xpr.numpy.promotion import promote_dtypes
 
 __all__ = [
@@ -142,7 +157,8 @@ def bcoo_dot_general(
       A sparse array where both are sparse, else a dense one.
 
     Raises:
-      NotImplementedError: both are sparse, and have dense axes, or the batch axes of the contraction are not theirs.
+      NotImplementedError: both are sparse, and have dense axes, or batch axes of the contraction are not batch axes of
+        theirs.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.experimental import sparse
@@ -226,17 +242,13 @@ def _sparse_sparse(lhs: BCOO, rhs: BCOO, dimension_numbers: DimensionNumbers) ->
     count = len(lhs_batch)
     if lhs.n_dense or rhs.n_dense:
         raise NotImplementedError("bcoo_dot_general: the product of two sparse arrays with dense axes is not there.")
-    if sorted(lhs_batch) != list(range(count)) or sorted(rhs_batch) != list(range(count)) or lhs_batch != rhs_batch:
+    if any(a >= x.n_batch for x, axes in ((lhs, lhs_batch), (rhs, rhs_batch)) for a in axes):
         raise NotImplementedError(
-            "bcoo_dot_general: the batch axes of a product of two sparse arrays must be their leading axes, and are "
-            f"{lhs_batch} and {rhs_batch}."
+            f"bcoo_dot_general: the batch axes of the product, {lhs_batch} and {rhs_batch}, must be batch axes of the "
+            f"sparse arrays, of which there are {lhs.n_batch} and {rhs.n_batch}."
         )
-    if min(lhs.n_batch, rhs.n_batch) < count:
-        raise NotImplementedError(
-            f"bcoo_dot_general: {count} batch axes of the product must be batch axes of the arrays, of which there are "
-            f"{lhs.n_batch} and {rhs.n_batch}."
-        )
-    lhs, rhs = (bcoo_update_layout(x, n_batch=count) for x in (lhs, rhs))
+    lhs, lhs_contract = _batch_axes_first(lhs, lhs_batch, lhs_contract)
+    rhs, rhs_contract = _batch_axes_first(rhs, rhs_batch, rhs_contract)
     lhs_free, rhs_free = (
         [a - count for a in range(count, x.ndim) if a not in contract]
         for x, contract in ((lhs, lhs_contract), (rhs, rhs_contract))
@@ -257,6 +269,14 @@ def _sparse_sparse(lhs: BCOO, rhs: BCOO, dimension_numbers: DimensionNumbers) ->
     arrays = [a for x in (lhs, rhs) for a in parts(x)]
     pairs = BCOO(over_batch(product, count)(*arrays), shape=shape)
     return bcoo_sum_duplicates(pairs, min(pairs.nse, math.prod(sparse)))
+
+
+def _batch_axes_first(mat: BCOO, batch: Sequence[int], contract: Sequence[int]) -> tuple[BCOO, list[int]]:
+    """The array with some of its batch axes first, which alone stay such, and where axes to contract are in it."""
+    axes = [*batch, *[a for a in range(mat.ndim) if a not in batch]]
+    if axes != list(range(mat.ndim)):
+        mat = bcoo_transpose(mat, permutation=axes)
+    return bcoo_update_layout(mat, n_batch=len(batch)), [axes.index(a) for a in contract]
 
 
 def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers: DimensionNumbers) -> Any:
@@ -291,10 +311,7 @@ def bcoo_dot_general_sampled(A: Any, B: Any, indices: Any, *, dimension_numbers:
     n_batch = indices.ndim - 2
     indices = jnp.broadcast_to(indices, (*dense.shape[:n_batch], *indices.shape[n_batch:]))
 
-    def read(dense: Any, indices: Any) -> Any:
-        return dense.at[columns(indices)].get(mode="fill", fill_value=0)
-
-    return over_batch(read, n_batch)(dense, indices)
+    return over_batch(values_at, n_batch)(dense, indices)
 
 
 def bcoo_conv_general_dilated(

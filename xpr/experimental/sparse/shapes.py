@@ -14,7 +14,7 @@ from xpr import numpy as jnp
 from xpr.api.make_jaxpr import ShapeDtypeStruct, eval_shape
 from xpr.api.vmap import vmap
 from xpr.experimental.sparse.base import over_batch
-from xpr.experimental.sparse.coordinates import BCOO, columns, parts, split_shape
+from xpr.experimental.sparse.coordinates import BCOO, check_coordinates, columns, parts, split_shape
 from xpr.experimental.sparse.layouts import (
     axes_by_kind,
     bcoo_sum_duplicates,
@@ -313,12 +313,29 @@ def bcoo_slice(
     Returns:
       The array, of as many stored elements, or as many as it has elements where that is fewer.
 
+    Raises:
+      ValueError: the bounds or strides don't fit the array.
+      TypeError: `mat` is no BCOO array.
+
     >>> from xpr.experimental import sparse
     >>> sparse.bcoo_slice(sparse.eye(3), start_indices=(1, 1), limit_indices=(3, 3)).todense()
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
+    check_coordinates("bcoo_slice", mat)
     steps = [1] * mat.ndim if strides is None else list(strides)
+    if {len(start_indices), len(limit_indices), len(steps)} != {mat.ndim}:
+        raise ValueError(
+            f"bcoo_slice: an array of shape {mat.shape} needs {mat.ndim} of start_indices, limit_indices and strides, "
+            f"and has {len(start_indices)}, {len(limit_indices)} and {len(steps)}."
+        )
+    bounds = list(zip(start_indices, limit_indices, mat.shape))
+    if min(steps, default=1) < 1 or not all(0 <= start <= limit <= size for start, limit, size in bounds):
+        raise ValueError(
+            f"bcoo_slice: an array of shape {mat.shape} can't be sliced from {tuple(start_indices)} to "
+            f"{tuple(limit_indices)} by {tuple(steps)}: 0 <= start <= limit <= size must hold along each axis, and "
+            "each stride be at least 1."
+        )
     shape = eval_shape(lambda x: lax.slice(x, start_indices, limit_indices, steps), _dense_type(mat)).shape
     slices = [slice(a, b, c) for a, b, c in zip(start_indices, limit_indices, steps)]
     batch, _, dense = split_shape(slices, mat.n_batch, mat.n_sparse)
@@ -352,11 +369,16 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
     Returns:
       The array, of as many stored elements, or as many as it has elements where that is fewer.
 
+    Raises:
+      TypeError: `mat` is no BCOO array, or smaller than the part.
+      ValueError: there is not one start for each axis.
+
     >>> from xpr.experimental import sparse
     >>> sparse.bcoo_dynamic_slice(sparse.eye(3), (1, 1), (2, 2)).todense()
     Array([[1., 0.],
            [0., 1.]], dtype=float32)
     """
+    check_coordinates("bcoo_dynamic_slice", mat)
     sizes = tuple([operator.index(n) for n in slice_sizes])
     eval_shape(lambda x: lax.dynamic_slice(x, start_indices, sizes), _dense_type(mat))
     starts = [jnp.asarray(i) for i in start_indices]
