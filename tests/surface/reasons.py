@@ -187,12 +187,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "jax.experimental.sparse.transform.*spvalues*",
         "jax.experimental.sparse.util",
     ),
-    "Assertions and samplers of the class from which jax's own tests of all subjects derive.": (
-        "jax.experimental.sparse.test_util.SparseTestCase.assert[CDMW]*",
-        "jax.experimental.sparse.test_util.SparseTestCase.assertArraysEqual(allow_object_dtype)",
-        "jax.experimental.sparse.test_util.SparseTestCase.assertArraysEqual(verbose)",
-        "jax.experimental.sparse.test_util.rand_*(rand_method)",
-    ),
     "What a module of jax imported for its own use.": (
         "jax.experimental.sparse.ad.*",
         "jax.experimental.sparse.*.Array",
