@@ -526,6 +526,9 @@ def test_programs_that_run_for_microseconds_are_compiled_quickly():
     assert quick(layer, 20) and not quick(layer, 30), "each element of the product is computed by itself"
     layers = lambda x: xpr.lax.fori_loop(0, 10, lambda i, x: layer(x)[0], x)
     assert quick(layers, 5) and not quick(layers, 10), "in each step"
+    states = lambda x: xpr.lax.scan(lambda c, x: (c + x, c * x), x, jnp.outer(x, x))[1]
+    assert quick(lambda x: jnp.tanh(states(x)), 20) and not quick(lambda x: jnp.tanh(states(x)), 30)
+    assert quick(states, 30) and quick(lambda x: states(x)[0], 30)
     draw = lambda x: x + xpr.random.normal(xpr.random.key(0), x.shape)
     assert not quick(draw, 8), "the last bits are those of JAX"
     assert quick(lambda x: xpr.lax.fori_loop(0, 10, lambda i, x: draw(x), x), 8), "loops are compiled in one way"

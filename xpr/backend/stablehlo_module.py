@@ -33,7 +33,12 @@ _NOT_BY_ROWS = re.compile(  # operations on parts of rows, on columns, or on pai
     r'"stablehlo\.dot_general"(?!.*lhs_contracting_dimensions = \[1\], rhs_contracting_dimensions = \[0\])'
 )
 _PRODUCT = re.compile(r'"stablehlo\.(?:convolution|dot_general)".* -> tensor<((?:\d+x)+)')
-_FEW_OF_PRODUCTS, _FEW_IN_LOOPS = 1 << 9, 1 << 5  # elements of all their results; of one in a program with loops
+_LOOP = re.compile(r'^(%\d+):\d+ = "stablehlo\.while"', re.MULTILINE)
+_FUNCTION_OF = (  # a function of the elements of a loop's result
+    r'"(?!stablehlo\.(?:custom_call|dynamic_slice|dynamic_update_slice|gather|reshape|scatter|slice|while)"|func\.return")'
+    r'[\w.]+"\([^)]*{}#\d.* -> \(?tensor<((?:\d+x)+)'
+)
+_FEW_OVERWRITTEN, _FEW_IN_LOOPS = 1 << 9, 1 << 5  # elements of all results; of one product in a program with loops
 _LONG_REDUCTION, _FEW_REPEATED = 32, 2  # elements of a result's loop, and how many of these
 
 # Operations with floats as their results, and those that are the same however they are compiled, by themselves.
@@ -133,7 +138,7 @@ class Module(ProgramDevices):
         alone = self.mesh is None and not self.is_polymorphic
         few = self.elements <= _FEW_ELEMENTS and self.repeated_reductions <= _FEW_REPEATED
         small = few and alone and not (self.draws and self._rounds()) and not self._stores_many_alike()
-        return self._codegen(small, quick=small and not self._has_large_products())
+        return self._codegen(small, quick=small and not self._overwrites_many())
 
     def codegen_of_operation(self) -> Codegen:
         """How XLA:CPU is to compile it, which is a single operation: quickly, however long it runs."""
@@ -161,14 +166,23 @@ class Module(ProgramDevices):
             unrolled = narrow = several and any(map(_has_short_rows, shapes))
         return Codegen(unrolled, narrow, self.has_large_transposes, quick, self._is_lone_function())
 
-    def _has_large_products(self) -> bool:
-        """Whether results of products and convolutions have so many elements that what is computed of them counts.
+    def _overwrites_many(self) -> bool:
+        """Whether functions of elements that overwrite their operand have so many of them that it counts.
 
-        A result has a buffer of its own, which the next function of its elements overwrites. Without the fusion
-        emitters LLVM doesn't know that it reads each element before it writes it, and computes one at a time.
+        Results of products, convolutions and loops have buffers of their own, which the next function of the elements
+        overwrites. Without the fusion emitters LLVM doesn't know that each element is read before it is written, and
+        computes one at a time.
         """
-        sizes = [math.prod(_sizes(shape)) for text in self.functions for shape in _PRODUCT.findall(text)]
-        return max(sizes) > _FEW_IN_LOOPS if sizes and self.has_loops else sum(sizes) > _FEW_OF_PRODUCTS
+        products = [math.prod(_sizes(shape)) for text in self.functions for shape in _PRODUCT.findall(text)]
+        if not self.has_loops:
+            return sum(products) > _FEW_OVERWRITTEN
+        read = (
+            math.prod(_sizes(shape))
+            for text in self.functions
+            for name in _LOOP.findall(text)
+            for shape in re.findall(_FUNCTION_OF.format(name), text)
+        )
+        return max(products, default=0) > _FEW_IN_LOOPS or sum(read) > _FEW_OVERWRITTEN
 
     def _rounds(self) -> bool:
         """Whether results may depend on how kernels are compiled, on products that are added in one instruction say."""
