@@ -524,6 +524,8 @@ def test_programs_that_run_for_microseconds_are_compiled_quickly():
     assert quick(lambda x: sum(jnp.tanh(x * i) for i in range(2, 20)), 8), "all of them are one"
     layer = lambda x: jnp.tanh(jnp.outer(x, x) @ jnp.outer(x, x))
     assert quick(layer, 20) and not quick(layer, 30), "each element of the product is computed by itself"
+    rectified = lambda x: jnp.maximum(jnp.outer(x, x) @ jnp.outer(x, x), 0)
+    assert quick(rectified, 60) and not quick(rectified, 70), "which takes a part of a nanosecond"
     layers = lambda x: xpr.lax.fori_loop(0, 10, lambda i, x: layer(x)[0], x)
     assert quick(layers, 5) and not quick(layers, 10), "in each step"
     states = lambda x: xpr.lax.scan(lambda c, x: (c + x, c * x), x, jnp.outer(x, x))[1]

@@ -38,7 +38,12 @@ _FUNCTION_OF = (  # a function of the elements of a loop's result
     r'"(?!stablehlo\.(?:custom_call|dynamic_slice|dynamic_update_slice|gather|reshape|scatter|slice|while)"|func\.return")'
     r'[\w.]+"\([^)]*{}#\d.* -> \(?tensor<((?:\d+x)+)'
 )
-_FEW_OVERWRITTEN, _FEW_IN_LOOPS = 1 << 9, 1 << 5  # elements of all results; of one product in a program with loops
+_SLOW = re.compile(  # functions that take a few nanoseconds for each element; formulas of our own look at its bits
+    r'"(?:stablehlo|chlo)\.(?:bitcast_convert|cbrt|cosine|erf\w*|exponential\w*|log\w*|power|r?sqrt|sine|tanh?)"'
+    r".* -> tensor<\d+x"
+)
+# Elements of all results; where functions of them are slow; of one product in a program with loops.
+_FEW_OVERWRITTEN_FAST, _FEW_OVERWRITTEN, _FEW_IN_LOOPS = 1 << 12, 1 << 9, 1 << 5
 _LONG_REDUCTION, _FEW_REPEATED = 32, 2  # elements of a result's loop, and how many of these
 
 # Operations with floats as their results, and those that are the same however they are compiled, by themselves.
@@ -175,7 +180,8 @@ class Module(ProgramDevices):
         """
         products = [math.prod(_sizes(shape)) for text in self.functions for shape in _PRODUCT.findall(text)]
         if not self.has_loops:
-            return sum(products) > _FEW_OVERWRITTEN
+            is_slow = any(map(_SLOW.search, self.functions))
+            return sum(products) > (_FEW_OVERWRITTEN if is_slow else _FEW_OVERWRITTEN_FAST)
         read = (
             math.prod(_sizes(shape))
             for text in self.functions
