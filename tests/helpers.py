@@ -14,6 +14,7 @@ import numpy as np
 
 import xpr
 from xpr import core
+from xpr.backend.mlir_text import tensor_type
 from xpr.backend.stablehlo_module import Module
 from xpr.testing import check_jvp, check_vjp
 
@@ -109,6 +110,15 @@ def lowered(primitive: Any, avals: Sequence[Any], platform: str = "cpu", **param
     module = Module(platform)
     module.function("main", avals, lambda b, xs: primitive.lower(b, xs, results, **params), public=True)
     return module.text()
+
+
+def one_operation(operation: str, aval: core.ShapedArray) -> str:
+    """The text of a module that applies a binary operation to its argument and itself: `op(x, x)`."""
+    t = tensor_type(aval)
+    return (
+        f"module {{ func.func public @main(%arg0: {t}) -> ({t}) {{\n"
+        f'%0 = "stablehlo.{operation}"(%arg0, %arg0) : ({t}, {t}) -> {t}\nreturn %0 : {t} }} }}'
+    )
 
 
 # -- Processes

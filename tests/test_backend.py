@@ -1,6 +1,5 @@
 """The machine: devices, buffers, programs and the cache of programs, below any tracing."""
 
-import functools
 import os
 import platform
 import re
@@ -9,25 +8,22 @@ import sys
 import threading
 import time
 
-import jaxlib.version
 import ml_dtypes
 import numpy as np
 import pytest
 
 import xpr
 import xpr.numpy as jnp
-from tests.helpers import run_python, same
-from xpr import dtypes, lax
+from tests.helpers import one_operation, run_python, same
+from xpr import dtypes
 from xpr.backend import allocator, buffers, cache, compiler, devices, gpu_plugin, waiting
 from xpr.backend.compile_options import compile_options
 from xpr.backend.mlir_text import tensor_type
 from xpr.backend.runtime import _jax, xc
 from xpr.backend.stablehlo_module import Codegen
-from xpr.compile.lower import lower_jaxpr
 from xpr.config import config, settings
 from xpr.core.avals import ShapedArray
 from xpr.errors import ArrayTooLargeError, DeletedArrayError, DeviceNotFound
-from xpr.scipy import special
 
 pytestmark = pytest.mark.optimized
 
@@ -55,30 +51,7 @@ def setting():
         config.update(name, value)
 
 
-@pytest.mark.parametrize("size", [600, 2000])
-def test_loops_that_xla_cannot_make_one_kernel(size):
-    """In which it divides an operation among threads, on a machine with a few of them."""
-    key = xpr.random.key(3)
-    draws = xpr.jit(lambda key: xpr.random.poisson(key, 3.0, (size,)))(key)
-    np.testing.assert_array_equal(draws, xpr.random.poisson(key, 3.0, (5000,))[:size])
-    grown = xpr.jit(
-        lambda x: lax.while_loop(
-            lambda x: jnp.any(x < 100), lambda x: special.gammaln(x + 1) + special.gammaln(x + 2.5) + 10, x
-        )
-    )(jnp.ones(size))
-    np.testing.assert_allclose(grown, np.full(size, grown[0]), rtol=1e-6)
-
-
-def one_operation(operation, aval=F32_8):
-    """A module that applies a binary operation to its argument twice over: `op(x, x)`."""
-    t = tensor_type(aval)
-    return (
-        f"module {{ func.func public @main(%arg0: {t}) -> ({t}) {{\n"
-        f'%0 = "stablehlo.{operation}"(%arg0, %arg0) : ({t}, {t}) -> {t}\nreturn %0 : {t} }} }}'
-    )
-
-
-TWICE = one_operation("add")
+TWICE = one_operation("add", F32_8)
 
 
 def samples(shape, dtype):
@@ -457,194 +430,6 @@ def test_long_programs_run_in_the_background(device):
 def test_text_that_does_not_parse(device):
     with pytest.raises(RuntimeError, match=r"stablehlo\.nothing"):
         compiler.compile(TWICE.replace("stablehlo.add", "stablehlo.nothing"), [F32_8], device)
-
-
-# -- Options
-
-
-def test_options_reach_the_compiler(device):
-    for options in ({"xla_backend_optimization_level": 0}, {"xla_cpu_small_while_loop_byte_threshold": 1024}):
-        compiler.compile(TWICE, [F32_8], device, options=options)
-
-
-def flags_of(options):
-    return dict(options.env_option_overrides), options.SerializeAsString()
-
-
-def test_small_loops_are_larger_by_default(device):
-    _, default = flags_of(compile_options(device, None))
-    assert b"xla_cpu_small_while_loop_byte_threshold\x12\x0565536" in default
-    _, chosen = flags_of(compile_options(device, {"xla_cpu_small_while_loop_byte_threshold": 7}))
-    assert b"xla_cpu_small_while_loop_byte_threshold\x12\x017" in chosen and b"65536" not in chosen
-
-
-def test_loops_are_unrolled_where_that_is_faster(device):
-    option = b"xla_cpu_disable_loop_unrolling"
-    assert option not in flags_of(compile_options(device, None))[1]
-    assert option + b"\x12\x04true" in flags_of(compile_options(device, None, codegen=Codegen(unrolled=False)))[1]
-
-
-def test_large_transposes_are_written_in_tiles(device):
-    def tiled(f, n):
-        return lower_jaxpr(xpr.make_jaxpr(f)(np.ones((n, n), np.float32)).jaxpr).codegen.tiled
-
-    assert tiled(jnp.transpose, 512) and not tiled(jnp.transpose, 500)
-    assert not tiled(lambda x: jnp.swapaxes(x[None], 0, 1), 512)
-    option = b"xla_cpu_disable_tiled_emitter"
-    assert option in flags_of(compile_options(device, None))[1]
-    assert option not in flags_of(compile_options(device, None, codegen=Codegen(tiled=True)))[1]
-
-
-def test_lone_functions_are_written_in_tiles_for_short_vectors(device, monkeypatch):
-    def lone(f):
-        return lower_jaxpr(xpr.make_jaxpr(f)(np.ones(9, np.float32)).jaxpr).codegen.lone
-
-    assert lone(jnp.exp) and lone(jnp.tanh)
-    assert not lone(jnp.sqrt) and not lone(lambda x: jnp.exp(-x))
-    for has_avx512 in (True, False):
-        monkeypatch.setattr("xpr.backend.compile_options.HAS_AVX512", has_avx512)
-        written = flags_of(compile_options(device, None, codegen=Codegen(lone=True)))[1]
-        assert (b"xla_cpu_disable_tiled_emitter" in written) is has_avx512
-
-
-def test_programs_that_run_for_microseconds_are_compiled_quickly():
-    def quick(f, n):
-        return lower_jaxpr(xpr.make_jaxpr(f)(np.ones(n, np.float32)).jaxpr).codegen.quick
-
-    assert quick(lambda x: jnp.sum(jnp.exp(x) * x), 1000) and not quick(lambda x: jnp.sum(jnp.exp(x) * x), 100_000)
-    assert quick(jnp.arctan, 500) and not quick(jnp.arctan, 1000), "XLA expands it to some hundred operations"
-    centered = lambda x, n: functools.reduce(lambda x, _: x - jnp.sum(x), range(n), x)
-    assert quick(lambda x: centered(x, 3), 100) and not quick(lambda x: centered(x, 4), 100)
-    assert quick(lambda x: centered(x, 4), 8), "short loops are compiled quickly"
-    loop = lambda x: xpr.lax.fori_loop(0, 10, lambda i, c: c * x, x)
-    assert quick(loop, 1000) and not quick(loop, 100_000)
-    assert not quick(lambda x: x.at[jnp.arange(3)].add(1.0), 8)
-    assert quick(lambda x: [x * i for i in range(8)], 8) and not quick(lambda x: [x * i for i in range(2, 20)], 8)
-    assert not quick(lambda x: jnp.concatenate([x * i for i in range(2, 20)]), 8), "each is a kernel"
-    assert quick(lambda x: sum(jnp.tanh(x * i) for i in range(2, 20)), 8), "all of them are one"
-    layer = lambda x: jnp.tanh(jnp.outer(x, x) @ jnp.outer(x, x))
-    assert quick(layer, 20) and not quick(layer, 30), "each element of the product is computed by itself"
-    rectified = lambda x: jnp.maximum(jnp.outer(x, x) @ jnp.outer(x, x), 0)
-    assert quick(rectified, 60) and not quick(rectified, 70), "which takes a part of a nanosecond"
-    layers = lambda x: xpr.lax.fori_loop(0, 10, lambda i, x: layer(x)[0], x)
-    assert quick(layers, 5) and not quick(layers, 10), "in each step"
-    states = lambda x: xpr.lax.scan(lambda c, x: (c + x, c * x), x, jnp.outer(x, x))[1]
-    assert quick(lambda x: jnp.tanh(states(x)), 20) and not quick(lambda x: jnp.tanh(states(x)), 30)
-    assert quick(states, 30) and quick(lambda x: states(x)[0], 30)
-    draw = lambda x: x + xpr.random.normal(xpr.random.key(0), x.shape)
-    assert not quick(draw, 8), "the last bits are those of JAX"
-    assert quick(lambda x: xpr.lax.fori_loop(0, 10, lambda i, x: draw(x), x), 8), "loops are compiled in one way"
-    assert quick(lambda x: [jnp.exp(x), xpr.random.split(xpr.random.key(0))], 8), "keys are the same in any case"
-
-
-def test_deep_networks_and_small_programs_are_not_unrolled():
-    def network(x, depth):
-        for _ in range(depth):
-            x = xpr.numpy.tanh(x @ x)
-        return x
-
-    def codegen(f, *shape):
-        return lower_jaxpr(xpr.make_jaxpr(f)(np.ones(shape, np.float32)).jaxpr).codegen
-
-    large, small, short_rows = (300, 300), (20, 30), (300, 10)
-    assert codegen(lambda x: x + 1, *large).unrolled and not codegen(lambda x: x + 1, *small).unrolled
-    assert codegen(lambda x: network(x, 3), *large).unrolled and not codegen(lambda x: network(x, 8), *large).unrolled
-    assert codegen(jnp.tanh, *short_rows)[:2] == (True, True) and not codegen(jnp.tanh, *large).narrow
-    assert not codegen(lambda x: network(x @ x.T, 2), 60, 10).unrolled
-    sums = lambda x: jnp.sum(x, 0) + jnp.sum(x, 1)
-    assert codegen(sums, 150, 150).unrolled and not codegen(sums, 50, 50).unrolled
-
-
-def test_loops_over_rows_are_not_unrolled():
-    def codegen(step, *shape):
-        loop = lambda x: xpr.lax.fori_loop(0, 9, lambda i, x: step(x), x)
-        return lower_jaxpr(xpr.make_jaxpr(loop)(np.ones(shape, np.float32)).jaxpr).codegen[:2]
-
-    rolled, unrolled_and_narrow = (False, False), (True, True)
-    for step in (jnp.tanh, xpr.nn.softmax, lambda x: x @ x):
-        assert codegen(step, 30, 30) == rolled
-    for step in (lambda x: x.T @ x, lambda x: jnp.roll(x, 1, 0), lambda x: x[:, :8].sum() + x):
-        assert codegen(step, 30, 30) == unrolled_and_narrow
-    assert codegen(jnp.tanh, 30, 3) == unrolled_and_narrow and codegen(jnp.tanh, 600, 600) == (True, False)
-
-
-def test_vectors_of_short_rows_are_narrow(device):
-    option = "xla_cpu_prefer_vector_width"
-    assert flags_of(compile_options(device, None))[0][option] == 512
-    assert option not in flags_of(compile_options(device, None, codegen=Codegen(narrow=True)))[0]
-
-
-def test_a_loop_with_a_larger_state_is_one_kernel(device):
-    """4 KB of state: above XLA's own threshold and below ours."""
-    t = "tensor<1024xf32>"
-    text = f"""module {{ func.func public @main(%arg0: {t}) -> ({t}) {{
-      %n = stablehlo.constant dense<5> : tensor<i32>
-      %zero = stablehlo.constant dense<0> : tensor<i32>
-      %one = stablehlo.constant dense<1> : tensor<i32>
-      %r:2 = stablehlo.while(%i = %zero, %x = %arg0) : tensor<i32>, {t}
-      cond {{ %go = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-             stablehlo.return %go : tensor<i1> }}
-      do {{ %next = stablehlo.add %i, %one : tensor<i32>
-           %y = stablehlo.cosine %x : {t}
-           stablehlo.return %next, %y : tensor<i32>, {t} }}
-      return %r#1 : {t} }} }}"""
-    aval = ShapedArray((1024,), "float32")
-    small = "small_call"
-    assert small in compiler.compile(text, [aval], device).as_text()
-    own = {"xla_cpu_small_while_loop_byte_threshold": 1024}
-    assert small not in compiler.compile(text, [aval], device, options=own).as_text()
-
-
-EMITTERS_ARE_A_CHOICE = pytest.mark.skipif(
-    jaxlib.version.__version_info__ >= (0, 11), reason="jaxlib 0.11 has no option xla_cpu_use_fusion_emitters"
-)
-
-
-@EMITTERS_ARE_A_CHOICE
-def test_quick_options_and_the_users(device):
-    emitters = "xla_cpu_use_fusion_emitters"
-    assert emitters not in flags_of(compile_options(device, None))[0]
-    quick = Codegen(quick=True)
-    assert flags_of(compile_options(device, None, codegen=quick))[0][emitters] is False
-    assert flags_of(compile_options(device, {emitters: True}, codegen=quick))[0][emitters] is True
-    assert 2 <= flags_of(compile_options(device, None, codegen=quick))[0]["xla_cpu_parallel_codegen_split_count"] <= 32
-
-
-def test_vectors_are_wide_unless_the_user_says_otherwise(device):
-    width = "xla_cpu_prefer_vector_width"
-    assert flags_of(compile_options(device, None))[0] == {width: 512}
-    assert flags_of(compile_options(device, {width: 256}))[0] == {width: 256}
-
-
-def test_unknown_option(device):
-    with pytest.raises(ValueError, match="No such compile option: 'xla_nope'"):
-        compiler.compile(TWICE, [F32_8], device, options={"xla_nope": 1})
-
-
-@pytest.mark.parametrize("value", ["banana", [1], None], ids=str)
-def test_option_with_a_wrong_value(value, device):
-    with pytest.raises(ValueError, match="'xla_cpu_use_fusion_emitters'"):
-        compiler.compile(TWICE, [F32_8], device, options={"xla_cpu_use_fusion_emitters": value})
-
-
-@EMITTERS_ARE_A_CHOICE
-def test_a_failure_of_the_fusion_emitters_is_tried_without_them(device):
-    seen = []
-
-    class Client:
-        def compile_and_load(self, text, targets, options):
-            seen.append(dict(options.env_option_overrides))
-            if len(seen) == 1:
-                raise RuntimeError("UNKNOWN: Unknown MLIR failure")
-            return device.client.compile_and_load(text, [device], options)
-
-    class Device:
-        platform, client = "cpu", Client()
-
-    options = compile_options(device, {"xla_backend_optimization_level": 2})
-    assert compiler.compile_text(TWICE, Device, options) is not None
-    first = {"xla_cpu_prefer_vector_width": 512, "xla_backend_optimization_level": 2}
-    assert seen == [first, {**first, "xla_cpu_use_fusion_emitters": False}]
 
 
 # -- The cache on disk
