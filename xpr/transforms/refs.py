@@ -14,7 +14,7 @@ from xpr.core.interpreter import Trace, Tracer, context, transformation
 from xpr.core.refs import Ref
 from xpr.errors import RefError
 from xpr.primitives.refs import get_p, swap_p
-from xpr.transforms.batch import BatchTracer
+from xpr.transforms.batch import BatchTrace
 from xpr.transforms.jvp import JVPTracer
 from xpr.transforms.linearize import LinearizeTracer
 from xpr.transforms.stage import StageTrace
@@ -49,8 +49,8 @@ def write(ref: Ref, value: Any) -> None:
     """Replaces the whole value of a ref by one of the same type.
 
     Raises:
-      RefError: the ref was frozen, or its function has returned, or its rows are mapped now; or the value is one of an
-        interpreter above its owner.
+      RefError: the ref was frozen, or its function has returned, or its rows are mapped now; or a function that
+        `vmap` maps writes one that isn't mapped; or the value is one of an interpreter above its owner.
     """
     _check_not_lent(ref)
     trace = context.trace
@@ -58,6 +58,12 @@ def write(ref: Ref, value: Any) -> None:
         if isinstance(trace, StageTrace):
             trace.process(swap_p, (ref, value), {})
             return
+        if isinstance(trace, BatchTrace):
+            raise RefError(
+                f"A Ref of type {ref.aval.str_short()}, an unbatched array reference, is written by a function that "
+                "vmap maps: it was made outside of the function and isn't mapped itself, and each row would write it.\n"
+                "Pass a ref with a row for each as an argument of the mapped function."
+            )
         if isinstance(value, Tracer) and value._trace is trace:
             value = _below(value, ref)
         trace = trace.parent
@@ -93,12 +99,6 @@ def _below(value: Tracer, ref: Ref) -> Any:
             "reference: it was made outside of the differentiated function, and has no tangent.\n"
             "Move the array reference into the function; or write lax.stop_gradient of the value; or make the ref with "
             'new_ref(x, kind="no_grad_no_remat").'
-        )
-    if isinstance(value, BatchTracer):
-        raise RefError(
-            f"A value that differs from row to row is written to a Ref of type {kind}, an unbatched array "
-            "reference: it was made outside of the function that vmap maps, and isn't mapped itself.\n"
-            "Pass a ref with a row for each as an argument of the mapped function."
         )
     raise RefError(
         f"A Ref of type {kind} that was made outside of a function that is being {value._trace.verb} is "
