@@ -127,14 +127,25 @@ def attribute_of_handler(name: str, value: Any) -> str:
         ) from None
 
 
+def layout_for_each(
+    function: str, what: str, avals: Sequence[ShapedArray], layouts: Sequence[Any] | None
+) -> Sequence[Any]:
+    """A layout for each value, or None where none are given.
+
+    Raises:
+      ValueError: there are more or fewer layouts than values; the message names the function.
+    """
+    if layouts is None:
+        return [None] * len(avals)
+    if len(layouts) != len(avals):
+        raise ValueError(f"{function}: there are {len(avals)} {what}s and {len(layouts)} {what} layouts.")
+    return layouts
+
+
 def _checked_layouts(what: str, avals: Sequence[ShapedArray], layouts: Sequence[Any] | None) -> tuple[Any, ...]:
     """From the axes as users give them, the slowest varying first, to XLA's."""
-    if layouts is None:
-        layouts = [None] * len(avals)
-    if len(layouts) != len(avals):
-        raise ValueError(f"ffi_call: there are {len(avals)} {what}s and {len(layouts)} {what} layouts.")
     orders = []
-    for aval, layout in zip(avals, layouts):
+    for aval, layout in zip(avals, layout_for_each("ffi_call", what, avals, layouts)):
         order = range(aval.ndim) if layout is None else getattr(layout, "major_to_minor", layout)
         if sorted(order) != list(range(aval.ndim)):
             raise ValueError(f"ffi_call: {layout} is no layout of an {what} of type {aval.str_short()}.")

@@ -7,7 +7,7 @@ from typing import Any
 
 from xpr.backend.mlir_bindings import bindings
 from xpr.backend.mlir_text import tensor_type
-from xpr.control.callback.foreign_call import attribute_of_handler, layouts_text
+from xpr.control.callback.foreign_call import attribute_of_handler, layout_for_each, layouts_text
 from xpr.core.avals import ShapedArray
 
 __all__ = ["build_ffi_lowering_function", "ffi_lowering"]
@@ -137,12 +137,8 @@ def _config(given: Mapping[str, Any] | str | None, attributes: Mapping[str, Any]
 
 def _orders(what: str, avals: Sequence[ShapedArray], layouts: Sequence[Any] | None) -> list[Sequence[int]]:
     """The axes of each value from the fastest varying in memory to the slowest."""
-    if layouts is None:
-        layouts = [None] * len(avals)
-    if len(layouts) != len(avals):
-        raise ValueError(f"ffi_lowering: there are {len(avals)} {what}s and {len(layouts)} {what} layouts.")
     orders = []
-    for aval, layout in zip(avals, layouts):
+    for aval, layout in zip(avals, layout_for_each("ffi_lowering", what, avals, layouts)):
         slowest_first = range(aval.ndim) if layout is None else getattr(layout, "major_to_minor", None)
         orders.append(layout if slowest_first is None else slowest_first[::-1])
     return orders
