@@ -17,10 +17,10 @@ import xpr.numpy as jnp
 from tests.helpers import one_operation, run_python, same
 from xpr import dtypes
 from xpr.backend import allocator, buffers, cache, compiler, devices, gpu_plugin, waiting
+from xpr.backend.codegen import Codegen
 from xpr.backend.compile_options import compile_options
 from xpr.backend.mlir_text import tensor_type
 from xpr.backend.runtime import _jax, xc
-from xpr.backend.stablehlo_module import Codegen
 from xpr.config import config, settings
 from xpr.core.avals import ShapedArray
 from xpr.errors import ArrayTooLargeError, DeletedArrayError, DeviceNotFound

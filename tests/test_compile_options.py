@@ -11,8 +11,8 @@ import xpr.numpy as jnp
 from tests.helpers import one_operation
 from xpr import lax
 from xpr.backend import compiler, devices
+from xpr.backend.codegen import Codegen
 from xpr.backend.compile_options import compile_options
-from xpr.backend.stablehlo_module import Codegen
 from xpr.compile.lower import lower_jaxpr
 from xpr.core.avals import ShapedArray
 from xpr.scipy import special

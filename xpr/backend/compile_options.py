@@ -9,8 +9,8 @@ import numpy as np
 
 from xpr.backend import runtime
 from xpr.backend.buffers import Device
+from xpr.backend.codegen import Codegen
 from xpr.backend.processor import CORES, FEATURES
-from xpr.backend.stablehlo_module import Codegen
 
 # XLA:CPU compiles a loop whose state is smaller than this into one kernel, at a few nanoseconds a step; other loops
 # pay microseconds a step. XLA's default is 1024 bytes; 64 KiB made the gradient of a scan over 60 scalars 20 times
@@ -25,7 +25,7 @@ _TILED_EMITTER = "xla_cpu_disable_tiled_emitter"
 HAS_AVX512 = FEATURES.get("AVX512F", False)
 _EXTRA_OPTIONS: dict[str, dict[str, str]] = {"cpu": {_SMALL_LOOP: "65536", _TILED_EMITTER: "true"}}
 
-# For programs whose loops are not to be unrolled, see `Module.codegen`. Networks run as fast; small loops, reductions
+# For programs whose loops are not to be unrolled, see codegen.py. Networks run as fast; small loops, reductions
 # that combine many rows, and stencils of large arrays would be up to 5 times slower.
 _ROLLED_OPTIONS: dict[str, dict[str, str]] = {"cpu": {"xla_cpu_disable_loop_unrolling": "true"}}
 
@@ -44,7 +44,7 @@ UNOPTIMIZED = {"xla_backend_optimization_level": 0, **QUICK_OPTIONS["cpu"]}
 
 # XLA prefers vectors of 256 bits on machines that have 512. In wide ones functions of many elements take 1 to 0.6 times
 # as long, programs of many small operations 1 to 0.5 times, and these compile up to twice as fast. Nothing was slower.
-# Small programs with short rows have those of 256 bits, see `Module.codegen`.
+# Small programs with short rows have those of 256 bits, see codegen.py.
 _VECTOR_WIDTH: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_prefer_vector_width": 512}}
 
 process_options: dict[str, Any] = {}  # XLA's flags for all programs of this process; the tests set them (conftest.py)

@@ -16,6 +16,7 @@ from xpr.backend.buffers import Device
 from xpr.backend.callbacks import Callback
 from xpr.backend.calling import NO_TIMEOUT, CallingPartitionedExecutable, Copies
 from xpr.backend.calling_executable import CallingExecutable
+from xpr.backend.codegen import Codegen
 from xpr.backend.compile_options import (
     PLAIN_EMITTERS,
     UNOPTIMIZED,
@@ -29,7 +30,7 @@ from xpr.backend.mlir_bindings import parse
 from xpr.backend.portable import refined
 from xpr.backend.sharding import Mesh, NamedSharding
 from xpr.backend.shards import PartitionedExecutable
-from xpr.backend.stablehlo_module import POLYMORPHIC, Codegen, Module
+from xpr.backend.stablehlo_module import POLYMORPHIC, Module
 from xpr.backend.tiers import TieredProgram
 from xpr.backend.waiting import runs_in_background, watched
 from xpr.config import settings

@@ -169,7 +169,7 @@ class Builder:
             self.lines.append(f"{value.name} = {text}")
             self.definitions[value] = name, operands, properties
             count = math.inf if name == "stablehlo.scatter" or result.is_symbolic else result.size
-            self.module.elements += count * 100 if name in _SERIES else count
+            self.module.work.elements += count * 100 if name in _SERIES else count
             if self.varied and self._makes_varied(name, operands, result):
                 self.varied.add(value)
         return value
@@ -224,7 +224,7 @@ class Builder:
     ) -> list[Value]:
         """One operation with any number of results; `attributes` are the discardable ones, `{key = value}`."""
         if name == "stablehlo.while":
-            self.module.has_loops = self.module.has_hot_loops = True
+            self.module.work.has_loops = self.module.work.has_hot_loops = True
         out = self.module.fresh()
         types = ", ".join(tensor_type(v.aval) for v in operands)
         names = ", ".join(v.name for v in operands)
@@ -361,7 +361,7 @@ class Builder:
         shape = tuple(operand.aval.shape[i] for i in permutation)
         if not self.module.is_polymorphic and operand.aval.size >= _LARGE:
             kept = [i for i in permutation if operand.aval.shape[i] != 1]
-            self.module.has_large_transposes |= kept != sorted(kept)
+            self.module.work.has_large_transposes |= kept != sorted(kept)
         return self.op(
             "stablehlo.transpose",
             (operand,),

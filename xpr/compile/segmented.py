@@ -75,7 +75,7 @@ class SegmentedProgram:
             jaxpr, module = program
             return compiler.compile(
                 module.text(name), jaxpr.out_avals, self.device, name=name, options=options,
-                codegen=module.codegen._replace(unrolled=module.has_hot_loops), is_tiered=tiered,
+                codegen=module.codegen._replace(unrolled=module.work.has_hot_loops), is_tiered=tiered,
             )  # fmt: skip
 
         programs = dict(zip(self.modules, in_parallel(compiled, list(self.modules.items()))))

@@ -124,8 +124,8 @@ def _lower_in_two(b: Builder, x: Value, result: ShapedArray, axis: int, operatio
 
 def _lower_in_pairs(b: Builder, x: Value, result: ShapedArray, axis: int, direction: str, first: Any) -> Value:
     """A reduction of pairs (value, index): by XLA:CPU in order, elsewhere in any: a nan may meet an earlier one."""
-    b.module.has_hot_loops = True
-    b.module.add_reduction((direction, x.aval, axis), x.aval.shape[axis])
+    b.module.work.has_hot_loops = True
+    b.module.work.add_reduction((direction, x.aval, axis), x.aval.shape[axis])
     in_order = b.platform == "cpu" or x.aval.dtype not in FLOATS
     value, index = ShapedArray((), x.aval.dtype), ShapedArray((), result.dtype)
 

@@ -75,7 +75,7 @@ def lower_dot_general(
             precision=precision, preferred_element_type=preferred_element_type,
         )  # fmt: skip
         return [b.convert(product, out.dtype)]
-    b.module.products += 1
+    b.module.work.products += 1
     lhs, rhs = in_one_dtype(b, operands, out.dtype)
     (lc, rc), (lb, rb) = dimension_numbers
     if b.platform == "cpu" and _is_small(lhs.aval, rhs.aval, out, dimension_numbers, b.runs_once):

@@ -74,7 +74,7 @@ def _called(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operat
     n = math.prod(shape[first:end])
     if n < _MANY or not 0 < x.aval.size <= (_OF_LIBRARY - 1 if operation == "stablehlo.add" else _SMALL):
         return None
-    b.module.add_reduction((operation, x.aval, *axes), n)
+    b.module.work.add_reduction((operation, x.aval, *axes), n)
     kind = _OF_C[operation], _NUMBERS_OF_C[x.aval.dtype]
     sizes = math.prod(shape[:first]), n, math.prod(shape[end:])
     return native_calls.call(b, native.REDUCE, [*kind, *sizes], [x], [aval])[0]
@@ -126,8 +126,8 @@ def _reduction(
     by_library = spelled is Builder.op and operation in _OPPOSITE and x.aval.dtype in dtypes.FLOATS
     keeps_rows = x.aval.ndim - 1 not in axes
     if not by_library and (keeps_rows or spelled is not Builder.op):
-        b.module.has_hot_loops = True
-    b.module.add_reduction((operation, x.aval, *axes), math.prod([x.aval.shape[axis] for axis in axes]))
+        b.module.work.has_hot_loops = True
+    b.module.work.add_reduction((operation, x.aval, *axes), math.prod([x.aval.shape[axis] for axis in axes]))
     scalar = ShapedArray((), x.aval.dtype)
     body = b.region([scalar, scalar], lambda inner, args: [spelled(inner, operation, args, scalar)])
     return b.op("stablehlo.reduce", [x, b.constant(start, scalar)], aval, f"dimensions = {int_array(axes)}", [body])
