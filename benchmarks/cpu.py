@@ -73,6 +73,8 @@ ORDER: dict[str, Operation] = {
 REDUCTIONS: dict[str, Operation] = {
     "sum": (lambda np, x: np.sum(x), one),
     "sum along axis 0, rows of 1000": (lambda np, x: np.sum(x, 0), lambda normal, n: [normal(n // 1000, 1000)]),
+    "max of rows of 1000": (lambda np, x: np.max(x, 1), lambda normal, n: [normal(n // 1000, 1000)]),
+    "max along axis 0, rows of 1000": (lambda np, x: np.max(x, 0), lambda normal, n: [normal(n // 1000, 1000)]),
     "transpose, rows of 1000": (
         lambda np, x: np.reshape(np.transpose(x), (-1,)),  # NumPy's copy would stay transposed
         lambda normal, n: [normal(n // 1000, 1000)],

@@ -15,6 +15,7 @@ import xpr.numpy as jnp
 from tests.helpers import run_python
 from xpr import dtypes, lax, tree, tree_util
 from xpr.backend import native
+from xpr.backend.processor import CORES
 from xpr.compile import known_calls
 from xpr.config_contexts import enable_x64
 from xpr.primitives.random_bits import scrambled, threefry2x32
@@ -190,7 +191,8 @@ def test_products_of_few_numbers(terms, m, n, dtype):
 @BUILT
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize(
-    "shape, axes", [((32,), 0), ((4095,), 0), ((3, 77), 1), ((77, 3), 0), ((4, 50, 7), 1), ((2, 9, 7, 3), (1, 2))]
+    "shape, axes",
+    [((32,), 0), ((4095,), 0), ((3, 77), 1), ((77, 3), 0), ((4, 50, 7), 1), ((2, 9, 7, 3), (1, 2)), ((40, 100), 0)],
 )
 def test_reductions_are_numpys(shape, axes, dtype):
     rng = np.random.default_rng(0)
@@ -216,8 +218,10 @@ def test_reductions_that_xla_computes():
     for shape, axes, dtype in (((31,), 0, "f"), ((99,), 0, "u4"), ((4096,), 0, "f"), ((6, 2, 7), (0, 2), "f")):
         total = xpr.jit(lambda x, axes=axes: jnp.sum(x, axes))
         assert "xpr_" not in total.lower(np.ones(shape, dtype)).as_text()
-    assert "xpr_reduce" in xpr.jit(jnp.max).lower(np.ones(1 << 14, np.float32)).as_text()
-    assert "xpr_" not in xpr.jit(jnp.max).lower(np.ones((1 << 14) + 1, np.float32)).as_text()
+    for reduction, most in ((jnp.prod, 1 << 14), (jnp.max, (1 << 26) // CORES)):
+        for size, is_called in ((most, True), (most + 1, False)):
+            x = xpr.ShapeDtypeStruct((size,), np.float32)
+            assert ("xpr_reduce" in xpr.jit(reduction).lower(x).as_text()) is is_called
     assert "xpr_" not in xpr.jit(lambda x: lax.map(jnp.sum, x)).lower(np.ones((5, 40), np.float32)).as_text()
 
 

@@ -92,7 +92,7 @@ def test_sort_is_stable():
         ((64, 64), "int32", (0, 1), "reduce_max", False),
         ((64, 64), "float32", (0,), "reduce_sum", False),  # the library's
         ((64, 64), "float32", (1,), "reduce_max", False),  # a call of C
-        ((64, 400), "float32", (1,), "reduce_max", True),  # one that keeps nan, which the library does not
+        ((3, 64, 400), "float32", (0, 2), "reduce_max", True),  # one that keeps nan, which the library does not
         ((8, 10000), "float32", (0,), "reduce_sum", False),  # rows that are added one by one
         ((9, 10000), "float32", (0,), "reduce_sum", True),
         ((8, 10), "float32", (1,), "argmax", True),  # pairs
@@ -235,7 +235,21 @@ def test_large_reductions(axes):
 
 @pytest.mark.parametrize(
     "shape",
-    [(127,), (128,), (1001,), (12, 13, 14), (3, 1025), (1025, 3), (2, 3, 700), (0, 600), (63, 65), (64, 64), (1, 4096)],
+    [
+        (127,),
+        (128,),
+        (1001,),
+        (12, 13, 14),
+        (3, 1025),
+        (1025, 3),
+        (2, 3, 700),
+        (0, 600),
+        (63, 65),
+        (64, 64),
+        (1, 4096),
+        (1001, 263),
+        (2, 1400, 99),
+    ],
 )
 def test_reductions_that_are_halved(shape, monkeypatch):
     """Bools, and long maxima and minima: of odd lengths, over several axes, with a nan anywhere, and by the library."""

@@ -7,9 +7,10 @@ Its maxima and minima skip nan. And it crashes where arrays of seven axes are br
 sums of 1000x1000 numbers take a half to a third of the time, over (0, 2) of 64x64x256 a fourteenth. Its other faults
 are in stablehlo.py (elementwise maxima) and dot_lowering.py (products that are summed).
 
-Reductions of small arrays are calls of c/reduce.c: XLA compiles 20 to 60 ms for each, and what it writes runs as long.
-A few long rows are added one by one. Bools, and long maxima and minima, are halved until few are left (`_halved`). The
-other reductions become loops of XLA's, which have to be unrolled (`has_hot_loops`).
+Reductions of small arrays, and maxima and minima of larger ones, are calls of c/reduce.c: XLA compiles 20 to 100 ms
+for each, and what it writes runs as long, or twice. A few long rows are added one by one. Bools, and the maxima and
+minima of long axes that are left to XLA, are halved until few are left (`_halved`). The other reductions become loops
+of XLA's, which have to be unrolled (`has_hot_loops`).
 
 Reductions over several devices have bodies of one operation: XLA can't combine the devices' results by anything else.
 """
@@ -25,6 +26,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend import native
 from xpr.backend.mlir_text import int_array
+from xpr.backend.processor import CORES
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import is_symbolic_dim, surely_at_least, surely_below
@@ -38,10 +40,13 @@ _OF_LIBRARY = 4096  # elements
 # Operations and dtypes, by their numbers in c/reduce.c.
 _OF_C = {"stablehlo.add": 0, "stablehlo.maximum": 1, "stablehlo.minimum": 2, "stablehlo.multiply": 3}
 _NUMBERS_OF_C = {dtypes.float32: 0, dtypes.float64: 1, dtypes.int32: 2}
-_SMALL, _MANY = 1 << 14, 32  # elements of an array, and of those that are reduced to one
+_MANY = 32  # elements that are reduced to one
+_SMALL = 1 << 14  # elements of an array
+_OF_ONE_THREAD = (1 << 26) // CORES  # elements whose maxima one thread finds as soon as XLA's loops on all cores
 _OF_BITS = ("stablehlo.and", "stablehlo.or")
 _LONG_FOLD, _FOLDED = 128, 32  # so many contiguous bools are halved, until so many are left
 _LONG_EXTREME, _HALVED = 512, 64  # the same of numbers, for maxima and minima
+_LARGE, _HALVED_ROW = 1 << 18, 64  # elements of an array, and of a row, whose columns are halved
 
 
 def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, start: Any) -> Value:
@@ -63,8 +68,10 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
     return _reduction(b, x, aval, axes, operation, start, _with_negations)
 
 
-def _called(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str) -> Value | None:
-    """The reduction by a call of c/reduce.c, where the array is small and the program runs the reduction once."""
+def _called(
+    b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, most: int = _SMALL
+) -> Value | None:
+    """The reduction by a call of c/reduce.c, if the array has at most `most` elements and the program runs it once."""
     if not (b.runs_once and operation in _OF_C and x.aval.dtype in _NUMBERS_OF_C and axes):
         return None
     first, end = min(axes), max(axes) + 1
@@ -72,7 +79,7 @@ def _called(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operat
         return None
     shape = x.aval.shape
     n = math.prod(shape[first:end])
-    if n < _MANY or not 0 < x.aval.size <= (_OF_LIBRARY - 1 if operation == "stablehlo.add" else _SMALL):
+    if n < _MANY or not 0 < x.aval.size <= (_OF_LIBRARY - 1 if operation == "stablehlo.add" else most):
         return None
     b.module.work.add_reduction((operation, x.aval, *axes), n)
     kind = _OF_C[operation], _NUMBERS_OF_C[x.aval.dtype]
@@ -92,22 +99,26 @@ def _folded(b: Builder, x: Value, axes: Sequence[int], operation: str) -> tuple[
     if is_symbolic_dim(n) or n < _LONG_FOLD:
         return x, axes
     x = b.reshape(x, (*x.aval.shape[:leading], n))
-    return _halved(b, x, operation, _FOLDED), [*(axis for axis in axes if axis < leading), leading]
+    return _halved(b, x, leading, operation, _FOLDED), [*(axis for axis in axes if axis < leading), leading]
 
 
-def _halved(b: Builder, x: Value, operation: str, least: int) -> Value:
-    """The halves of the last axis combined, again and again until no more than `least` elements are left.
+def _halved(b: Builder, x: Value, axis: int, operation: str, least: int) -> Value:
+    """The halves of an axis combined, again and again until no more than `least` elements are left.
 
     Where a length is odd they overlap, so the operation must be idempotent.
     """
-    *others, n = x.aval.shape
-    low = [0] * len(others)
+    low, n = [0] * x.aval.ndim, x.aval.shape[axis]
     while n > least:
         half = -(-n // 2)
-        first = b.slice(x, [*low, 0], [*others, half])
-        x = b.op(operation, [first, b.slice(x, [*low, n - half], [*others, n])], first.aval)
+        first = b.slice(x, low, _replaced(x.aval.shape, axis, half))
+        x = b.op(operation, [first, b.slice(x, _replaced(low, axis, n - half), x.aval.shape)], first.aval)
         n = half
     return x
+
+
+def _replaced(sizes: Sequence[Any], axis: int, size: Any) -> list[Any]:
+    """The sizes with that of one axis replaced."""
+    return [*sizes[:axis], size, *sizes[axis + 1 :]]
 
 
 def _row_by_row(b: Builder, x: Value, aval: ShapedArray, axis: int, operation: str, start: Any) -> Value:
@@ -183,11 +194,11 @@ def _with_comparisons(b: Builder, operation: str, args: list[Value], scalar: Sha
 def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, start: Any) -> Value:
     """A maximum or minimum that is nan where there is one.
 
-    XLA's loops over several axes are slow, up to 70 times, so each run of adjacent axes is merged into one;
-    a long one at the end is halved first, which takes many elements at a time: up to three times faster. Of bytes XLA's
-    loops do.
+    XLA's loops over several axes are slow, up to 70 times, so each run of adjacent axes is merged into one; a long one
+    is halved first, which takes many elements at a time: up to three times faster, columns of large arrays up to five
+    times. Of bytes XLA's loops do.
     """
-    if (called := _called(b, x, aval, axes, operation)) is not None:
+    if (called := _called(b, x, aval, axes, operation, _OF_ONE_THREAD)) is not None:
         return called
     dtype = x.aval.dtype
     is_float = dtype in dtypes.FLOATS
@@ -200,8 +211,8 @@ def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], 
     for first, end in reversed(_runs(axes)):
         shape = x.aval.shape
         x = _merged(b, x, first, end)
-        if first == x.aval.ndim - 1 and _is_long(x.aval.shape[first]):
-            x = _halved(b, b.fusion_barrier(x), operation, _HALVED)  # each half would recompute `x`
+        if _is_to_be_halved(x.aval.shape, first):
+            x = _halved(b, b.fusion_barrier(x), first, operation, _HALVED)  # each half would recompute `x`
         of_floats: Spelling = _with_comparisons if first == x.aval.ndim - 1 else _with_negations
         if surely_below(x.aval.size, _OF_LIBRARY):
             of_floats = Builder.op
@@ -212,8 +223,15 @@ def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], 
     return b.convert(x, dtype)
 
 
-def _is_long(n: Any) -> bool:
-    return not is_symbolic_dim(n) and n >= _LONG_EXTREME
+def _is_to_be_halved(shape: Sequence[Any], axis: int) -> bool:
+    """Whether an axis is long, and the rows behind it are contiguous or long; halves cost 30 ms more to compile."""
+    n, rows = shape[axis], shape[axis + 1 :]
+    if is_symbolic_dim(n) or n < _LONG_EXTREME:
+        return False
+    if not rows:
+        return True
+    is_large = not any(map(is_symbolic_dim, shape)) and math.prod(shape) >= _LARGE
+    return is_large and (axis == 0 or math.prod(rows) >= _HALVED_ROW)
 
 
 def _extreme_and_nan(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, start: Any) -> Value:

@@ -7,36 +7,39 @@
 #include "processors.h"
 #include "text.h"
 
-enum { LANES = 16 }; /* partial results, which don't wait for each other */
+enum { WIDTH = 128 }; /* partial results, which don't wait for each other */
 
 #define SUM(x, y) ((x) + (y))
 #define PRODUCT(x, y) ((x) * (y))
 #define MAXIMUM(x, y) ((y) > (x) | (y) != (y) ? (y) : (x)) /* nan where there is one; `||` would be a branch */
 #define MINIMUM(x, y) ((y) < (x) | (y) != (y) ? (y) : (x))
 
-/* For each of `outer` blocks: its `n` rows of `inner` numbers are combined to one. */
-#define REDUCE(name, number, COMBINED, start)                                                                    \
-    FOR_EACH_PROCESSOR void xpr_##name(void *results, const void *numbers, const long long *sizes) {             \
-        number *restrict result = results;                                                                       \
-        const number *x = numbers;                                                                               \
-        long long outer = sizes[0], n = sizes[1], inner = sizes[2];                                              \
-        for (long long block = 0; block < outer; block++, x += n * inner, result += inner) {                     \
-            if (inner > 1) {                                                                                     \
-                for (long long j = 0; j < inner; j++) result[j] = start;                                         \
-                for (long long i = 0; i < n; i++)                                                                \
-                    for (long long j = 0; j < inner; j++) result[j] = COMBINED(result[j], x[i * inner + j]);     \
-                continue;                                                                                        \
-            }                                                                                                    \
-            number lanes[LANES];                                                                                 \
-            long long i = 0;                                                                                     \
-            for (int j = 0; j < LANES; j++) lanes[j] = start;                                                    \
-            for (; i + LANES <= n; i += LANES)                                                                   \
-                for (int j = 0; j < LANES; j++) lanes[j] = COMBINED(lanes[j], x[i + j]);                         \
-            for (; i < n; i++) lanes[i % LANES] = COMBINED(lanes[i % LANES], x[i]);                              \
-            for (int width = LANES / 2; width; width /= 2)                                                       \
-                for (int j = 0; j < width; j++) lanes[j] = COMBINED(lanes[j], lanes[j + width]);                 \
-            *result = lanes[0];                                                                                  \
-        }                                                                                                        \
+/* For each of `outer` blocks: its `n` rows of `inner` numbers are combined to one, several short rows at a time. */
+#define REDUCE(name, number, COMBINED, start)                                                                            \
+    FOR_EACH_PROCESSOR void xpr_##name(void *results, const void *numbers, const long long *sizes) {                     \
+        number *restrict result = results;                                                                               \
+        const number *x = numbers;                                                                                       \
+        long long outer = sizes[0], n = sizes[1], inner = sizes[2];                                                      \
+        for (long long block = 0; block < outer; block++, x += n * inner, result += inner) {                             \
+            if (inner > WIDTH / 2) {                                                                                     \
+                for (long long j = 0; j < inner; j++) result[j] = start;                                                 \
+                for (long long i = 0; i < n; i++)                                                                        \
+                    for (long long j = 0; j < inner; j++) result[j] = COMBINED(result[j], x[i * inner + j]);             \
+                continue;                                                                                                \
+            }                                                                                                            \
+            number partial[WIDTH];                                                                                       \
+            long long rows = n < WIDTH / inner ? n : WIDTH / inner, width = rows * inner, i = 0;                         \
+            for (long long j = 0; j < width; j++) partial[j] = start;                                                    \
+            for (; i + width <= n * inner; i += width)                                                                   \
+                for (long long j = 0; j < width; j++) partial[j] = COMBINED(partial[j], x[i + j]);                       \
+            for (long long j = 0; i + j < n * inner; j++) partial[j] = COMBINED(partial[j], x[i + j]);                   \
+            while (rows > 1) {                                                                                           \
+                long long half = (rows + 1) / 2 * inner;                                                                 \
+                for (long long j = 0; j < rows * inner - half; j++) partial[j] = COMBINED(partial[j], partial[half + j]);\
+                rows = (rows + 1) / 2;                                                                                   \
+            }                                                                                                            \
+            for (long long j = 0; j < inner; j++) result[j] = partial[j];                                                \
+        }                                                                                                                \
     }
 
 REDUCE(sum_float, float, SUM, 0)
