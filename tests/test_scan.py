@@ -333,6 +333,13 @@ def test_a_carry_of_another_structure_is_refused():
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, until=lambda c: c), "scalar bool"),
         (lambda: lax.map(lambda x: x, ROWS, batch_size=-1), "batch_size must"),
         (lambda: lax.map(lambda x: x, 1.0, batch_size=2), "first axis"),
+        (lambda: lax.map(3, ROWS), "lax.map: f must be callable, .* and is 3"),
+        (
+            lambda: lax.map(lambda x: x, {"a": ROWS[:2], "b": ROWS}, batch_size=2),
+            r"(?s)map: the xs must have equally long first axes.*xs\['a'\].*xs\['b'\]",
+        ),
+        (lambda: lax.scan(lambda c, x: (c, x), {"h": "a"}, ROWS), r"scan: at init\['h'\]: Expected an array"),
+        (lambda: lax.scan(lambda c, x: (c, x), 0.0, (ROWS, None, "a")), r"scan: at xs\[2\]: Expected an array"),
         (lambda: lax.associative_scan(3, ROWS), "function of two pytrees"),
         (lambda: lax.associative_scan(jnp.add, (ROWS, ROWS[:2])), "equally long"),
         (lambda: lax.associative_scan(jnp.add, ROWS, axis=2), "needs an axis"),
@@ -407,6 +414,12 @@ def test_running_results(length, reverse):
     got = lax.associative_scan(jnp.multiply, x, reverse=reverse, axis=-1)
     expected = np.cumprod(x[:, ::-1], 1)[:, ::-1] if reverse else np.cumprod(x, 1)
     np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+def test_cumulative_results_of_random_keys():
+    keys = xpr.random.split(xpr.random.key(0), 5)
+    firsts = lax.associative_scan(lambda a, b: a, keys)
+    np.testing.assert_array_equal(xpr.random.key_data(firsts), xpr.random.key_data(keys[:1].repeat(5)))
 
 
 def test_running_products_of_matrices_differentiate():

@@ -209,6 +209,14 @@ def test_predicates_are_boolean_scalars():
         lax.while_loop(True, lambda c: c, 0)
     with pytest.raises(TypeError, match="the body of a while_loop must be callable"):
         lax.while_loop(lambda c: c < 1, None, 0)
+    with pytest.raises(TypeError, match=r"while_loop: at init_val\['x'\]: Expected an array"):
+        lax.while_loop(lambda c: False, lambda c: c, {"x": "a"})
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, xpr.jit])
+def test_an_initial_carry_of_a_fori_loop_that_is_no_array_is_named(wrap):
+    with pytest.raises(TypeError, match=r"fori_loop: at init_val\['x'\]: Expected an array"):
+        wrap(lambda n: lax.fori_loop(0, n, lambda i, c: c, {"x": "a"}))(3)
 
 
 def test_bounds_are_integers_of_one_type():
@@ -216,6 +224,8 @@ def test_bounds_are_integers_of_one_type():
         lax.fori_loop(0, 3.0, lambda i, c: c, 0)
     with pytest.raises(TypeError, match=r"bounds must be scalars, integers or floats, and `lower` is bool\[\]"):
         lax.fori_loop(False, 3, lambda i, c: c, 0)
+    with pytest.raises(TypeError, match=r"bounds must be scalars, integers or floats, and `upper` is None"):
+        lax.fori_loop(0, None, lambda i, c: c, 0)
     with pytest.raises(TypeError, match=r"must have equal types, and are i8\[\] and i16\[\]"):
         lax.fori_loop(np.int8(0), np.int16(3), lambda i, c: c, 0)
     with pytest.raises(ValueError, match="Can only use `unroll` with bounds that are known"):

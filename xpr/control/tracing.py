@@ -108,7 +108,7 @@ def trace_body(
     fun: Callable[..., Any],
     in_tree: Any,
     avals: Sequence[ShapedArray],
-    verb: str,
+    role: str,
     *,
     owner: Callable[..., Any] | None = None,
     static: Any = (),
@@ -120,20 +120,20 @@ def trace_body(
       fun: a function of positional pytrees.
       in_tree: the structure of its arguments, `tree.structure((args, {}))`.
       avals: the types of their leaves.
-      verb: the role of the function, in messages: "the body of a scan".
+      role: what the function is, in messages: "the body of a scan".
       owner: the user's function, if `fun` is derived from it.
+      static: other values on which `fun` depends, for functions derived from `owner` with the same `role`.
       refs: whether the caller provides for refs that `fun` closes over. Else it may only read them.
-      static: other values on which `fun` depends, for functions derived from `owner` with the same `verb`.
     Raises:
       TypeError: `fun` is not a function, or one of its results is not an array.
     """
     if not callable(fun):
-        raise TypeError(f"lax.{verb.split()[-1]}: {verb} must be callable, and is {fun!r}.")
+        raise TypeError(f"lax.{role.split()[-1]}: {role} must be callable, and is {fun!r}.")
     if owner is None:
         owner = fun.__wrapped__ if type(fun) is Step else fun
     if type(fun) is Step:
         static = (static, fun.static)
-    key = (in_tree, tuple(avals), verb, static, settings.trace_key, context.axes)
+    key = (in_tree, tuple(avals), role, static, settings.trace_key, context.axes)
     known, closure = _known(owner, key)
     staged = known.get(key) if known is not None else None
     if staged is not None and staged.is_of(closure):
@@ -144,13 +144,13 @@ def trace_body(
         if type(fun) is not Step:
             return argument_names(owner, args, kwargs)
         user_args = fun.arguments(*args)
-        of_leaf = dict(zip(tree.leaves(user_args), argument_names(owner, user_args, {})))
-        return [of_leaf.get(i, "") for i in range(in_tree.num_leaves)]
+        names_by_leaf = dict(zip(tree.leaves(user_args), argument_names(owner, user_args, {})))
+        return [names_by_leaf.get(i, "") for i in range(in_tree.num_leaves)]
 
     flat = FlatFunction(fun, in_tree)
-    closed = stage(flat, avals, Signature(f"staged as {verb}", fun, names))
+    closed = stage(flat, avals, Signature(f"staged as {role}", fun, names))
     if not refs and uses_of_refs(closed.jaxpr).any:
-        closed, known = with_values_read(verb, fun, closed), None  # which may hold others in the next call
+        closed, known = with_values_read(role, fun, closed), None  # refs may hold other values in the next call
     if known is not None:  # the closure is kept as `fun` leaves it: a counter of traces, say, is no reason for another
         known, closure = _known(owner, key)
     if known is not None and not any(isinstance(x, (Tracer, Ref)) for x in (*closure, *closed.consts)):
@@ -199,11 +199,11 @@ def _reference(x: Any) -> Callable[[], Any]:
 
 
 def as_closed(*jaxprs: Jaxpr | ClosedJaxpr | None) -> list[ClosedJaxpr] | None:
-    """Jaxprs of which at least one is closed, all closed; None where none is, or one is missing."""
-    if not any(type(each) is ClosedJaxpr for each in jaxprs):
+    """All the jaxprs closed, if at least one of them is and none is missing; else None."""
+    if not any(type(jaxpr) is ClosedJaxpr for jaxpr in jaxprs):
         return None
-    closed = [ClosedJaxpr(each) if type(each) is Jaxpr else each for each in jaxprs]
-    return None if None in closed else closed  # type: ignore[return-value]  # the others are closed
+    closed = [jaxpr if isinstance(jaxpr, ClosedJaxpr) else ClosedJaxpr(jaxpr) for jaxpr in jaxprs if jaxpr is not None]
+    return closed if len(closed) == len(jaxprs) else None
 
 
 def refuse_closed(name: str, *jaxprs: Any) -> None:
@@ -214,24 +214,49 @@ def refuse_closed(name: str, *jaxprs: Any) -> None:
 
 def join_consts(closed: Sequence[ClosedJaxpr]) -> tuple[list[Any], list[Jaxpr]]:
     """The constants of several jaxprs, each value once, and the jaxprs with all of them as leading arguments."""
-    values: dict[int, Any] = {id(c): c for each in closed for c in each.consts}
+    values: dict[int, Any] = {id(c): c for program in closed for c in program.consts}
+    jaxprs = [program.jaxpr for program in closed]
     if not values:
-        return [], [each.jaxpr for each in closed]
+        return [], jaxprs
     positions = {key: i for i, key in enumerate(values)}
-    pattern = tuple([tuple([positions[id(c)] for c in each.consts]) for each in closed])
-    memo, key = closed[0].jaxpr.memo, ("joined", pattern, *(each.jaxpr for each in closed))
+    pattern = tuple([tuple([positions[id(c)] for c in program.consts]) for program in closed])
+    memo, key = jaxprs[0].memo, ("joined", pattern, *jaxprs)
     if key not in memo:
-        memo[key] = _with_leading(closed, values)
+        memo[key] = [_with_leading_constants(program, values) for program in closed]
     return list(values.values()), memo[key]
 
 
-def _with_leading(closed: Sequence[ClosedJaxpr], values: dict[int, Any]) -> list[Jaxpr]:
-    jaxprs = []
-    for each in closed:
-        variables = {id(c): v for v, c in zip(each.jaxpr.constvars, each.consts)}
-        leading = [variables[key] if key in variables else FillerVar(aval_of(value)) for key, value in values.items()]
-        jaxprs.append(each.jaxpr.replace(constvars=[], invars=[*leading, *each.jaxpr.invars]))
-    return jaxprs
+def _with_leading_constants(closed: ClosedJaxpr, values: dict[int, Any]) -> Jaxpr:
+    """The jaxpr with all of `values`, which are keyed by their ids and hold its constants, as leading arguments."""
+    variables = {id(c): v for v, c in zip(closed.jaxpr.constvars, closed.consts)}
+    leading = [variables[key] if key in variables else FillerVar(aval_of(value)) for key, value in values.items()]
+    return closed.jaxpr.replace(constvars=[], invars=[*leading, *closed.jaxpr.invars])
+
+
+def types_of_leaves(what: str, name: str, structure: Any, leaves: Sequence[Any]) -> list[ShapedArray]:
+    """The types of the leaves of a pytree.
+
+    Args:
+      what: what the user calls the operation.
+      name: the name of the pytree, with which paths begin.
+      structure: its structure.
+      leaves: its leaves.
+    Raises:
+      TypeError: a leaf is no array; names its path.
+
+    >>> from xpr import tree
+    >>> types_of_leaves("scan", "init", tree.structure({"h": 0}), ["a"])
+    Traceback (most recent call last):
+    TypeError: scan: at init['h']: Expected an array or a number: 'a' of type <class 'str'> is not a valid JAX type. ...
+    """
+    avals = []
+    for i, leaf in enumerate(leaves):
+        try:
+            avals.append(aval_of(leaf))
+        except TypeError as error:
+            path, _ = tree.leaves_with_path(tree.unflatten(structure, range(len(leaves))))[i]
+            raise TypeError(f"{what}: at {name}{tree.keystr(path)}: {error}") from None
+    return avals
 
 
 def type_differences(
@@ -255,8 +280,8 @@ def type_differences(
         for path, a, b in zip(paths, expected, actual)
         if not same(a, b)
     ]
-    wide = [max((len(row[i]) for row in rows), default=0) for i in (0, 1)]
-    return [f"  {path.ljust(wide[0])}   {one.ljust(wide[1])}   {two}" for path, one, two in rows]
+    widths = [max((len(row[i]) for row in rows), default=0) for i in (0, 1)]
+    return [f"  {path.ljust(widths[0])}   {one.ljust(widths[1])}   {two}" for path, one, two in rows]
 
 
 def missing_casts(

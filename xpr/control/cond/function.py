@@ -21,6 +21,7 @@ from xpr.control.tracing import (
     missing_casts,
     trace_body,
     type_differences,
+    types_of_leaves,
     where_defined,
 )
 from xpr.core.avals import ShapedArray, aval_of, describe
@@ -131,6 +132,11 @@ def switch(
 
 
 def _operands(what: str, operands: tuple[Any, ...], operand: Any) -> tuple[Any, ...]:
+    """The operands, given by position or as `operand=`.
+
+    Raises:
+      TypeError: they are given in both ways.
+    """
     if operand is _NOT_GIVEN:
         return operands
     if operands:
@@ -184,6 +190,7 @@ def _index_of_predicate(pred: Any) -> Any:
 
 
 def _clamped(index: Any, n_branches: int) -> Any:
+    """The index of a switch in i32, clipped to the number of branches."""
     aval = _scalar("switch", "the index", index, "switch(index, branches, *operands)")
     if aval.dtype not in dtypes.INTEGERS:
         raise TypeError(f"switch: the index must be an integer, and is {aval.str_short()}. Convert it, or use cond.")
@@ -209,7 +216,7 @@ def pick(
     if settings.disable_jit and not isinstance(index, Tracer):
         return funs[index](*operands)
     leaves, in_tree = tree.flatten((operands, {}))
-    avals = [_aval_of_operand(what, operands, i, x) for i, x in enumerate(leaves)]
+    avals = types_of_leaves(what, "operands", in_tree.children()[0], leaves)
     if AbstractRef in map(type, avals):
         check_aliases(what, funs[-1], partial(argument_names, funs[-1], operands, {}), leaves, ())
     bodies = [trace_body(fun, in_tree, avals, f"a branch of a {what}", refs=True) for fun in funs]
@@ -222,14 +229,6 @@ def pick(
     like = {} if vmap is None else {"vmap": vmap}
     outs = bind_cond(tuple(branches), index, [*consts, *leaves], like)
     return tree.unflatten(bodies[0].out_tree, outs)
-
-
-def _aval_of_operand(what: str, operands: tuple[Any, ...], position: int, leaf: Any) -> ShapedArray:
-    try:
-        return aval_of(leaf)
-    except TypeError as error:
-        path, _ = tree.leaves_with_path(operands)[position]
-        raise TypeError(f"{what}: at operands{tree.keystr(path)}: {error}") from None
 
 
 def _check_results(what: str, bodies: Sequence[tuple[str, Body]]) -> None:
@@ -253,16 +252,16 @@ def _check_results(what: str, bodies: Sequence[tuple[str, Body]]) -> None:
         raise BranchMismatch("\n".join([header, *lines, *definitions, advice]))
     casts = [
         cast
-        for one_name, one in bodies
+        for branch, body in bodies
         for _, other in bodies
         for cast in missing_casts(
-            "result", first.out_tree, other.out_avals, one.out_avals, f"the output of {one_name}: "
+            "result", first.out_tree, other.out_avals, body.out_avals, f"the output of {branch}: "
         )
     ]
     if casts and all(is_users(body.fun) for _, body in bodies):
         raise BranchMismatch(
             f"{what}: the branches must give results of the same types, and one varies over axes of the shard_map "
             "around, over which another does not.\n"
-            + "\n".join([where_defined(each, body.fun) for each, body in bodies])
+            + "\n".join([where_defined(branch, body.fun) for branch, body in bodies])
             + f"\n{advice_on_casts(list(dict.fromkeys(casts)))}"
         )

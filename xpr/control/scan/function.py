@@ -20,6 +20,7 @@ from xpr.control.tracing import (
     missing_casts,
     trace_body,
     type_differences,
+    types_of_leaves,
     where_defined,
 )
 from xpr.core.avals import ShapedArray, aval_of, same_type
@@ -88,7 +89,7 @@ def scan(
     if not callable(f) and type(f) is not Watched:
         raise TypeError(f"lax.scan: the body of a scan must be callable, and is {f!r}.")
     rows, xs_tree = tree.flatten(xs)
-    n = _length(rows, xs, length)
+    n = _length(rows, xs, xs_tree, length)
     if type(f) is Watched:
         return _watched(f, init, xs, n, reverse, unroll, until)
     carry, in_tree = tree.flatten(init)
@@ -118,25 +119,26 @@ def scan(
 def _without_copies(
     jaxpr: Jaxpr, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any], like: dict[str, Any]
 ) -> list[Any]:
-    """The loop without what its body only passes on: a carry that stays what it is is a constant of the loop, and ys
-    that are the rows of one of the xs are that.
+    """Applies the loop without copies: a carry that the body returns unchanged becomes a constant of the loop, and ys
+    whose rows are those of one of the xs are this one, no results of the loop.
     """
     const_vars, carry_vars, row_vars = split_list(jaxpr.invars, len(consts), len(carry))
     next_carry, ys = split_list(jaxpr.outvars, len(carry))
-    stays = [v is after for v, after in zip(carry_vars, next_carry)]
+    is_constant = [v is after for v, after in zip(carry_vars, next_carry)]
     rows_of: dict[Any, Any] = dict(zip(row_vars, xs))
     is_row = [type(y) is Var and y in rows_of for y in ys]
-    if not any(stays) and not any(is_row):
+    if not any(is_constant) and not any(is_row):
         return bind_scan(jaxpr, consts, carry, xs, like)
     if "without copies" not in jaxpr.memo:
-        fixed, changing = partition(carry_vars, stays)
-        invars, outvars = [*const_vars, *fixed, *changing, *row_vars], partition(jaxpr.outvars, [*stays, *is_row])[1]
+        constant_vars, changing_vars = partition(carry_vars, is_constant)
+        _, outvars = partition(jaxpr.outvars, [*is_constant, *is_row])
+        invars = [*const_vars, *constant_vars, *changing_vars, *row_vars]
         jaxpr.memo["without copies"] = jaxpr.replace(invars=invars, outvars=outvars)
-    constants, changing = partition(carry, stays)
+    constants, changing = partition(carry, is_constant)
     outs = bind_scan(jaxpr.memo["without copies"], [*consts, *constants], changing, xs, like)
     last, computed = split_list(outs, len(changing))
     copied = [as_array(rows_of[y]) for y in mask(ys, is_row)]
-    return [*merge(map(as_array, constants), last, stays), *merge(copied, computed, is_row)]
+    return [*merge(map(as_array, constants), last, is_constant), *merge(copied, computed, is_row)]
 
 
 def _watched(f: Watched, init: Any, xs: Any, n: int, reverse: bool, unroll: Any, until: Any) -> tuple[Any, Any]:
@@ -186,16 +188,12 @@ def _until(
     return [*carry, *(rev(y, (0,)) for y in ys)] if reverse else outs
 
 
-def _row(aval: ShapedArray) -> ShapedArray:
-    return aval.without_axis(0)
-
-
 _MOST_STEPS = 2**31 - 1
 
 
-def _length(rows: Sequence[Any], xs: Any, length: int | None) -> int:
+def _length(rows: Sequence[Any], xs: Any, xs_tree: Any, length: int | None) -> int:
     """The number of steps: `length` and the first axis of every array, which must agree."""
-    shapes = [aval_of(x).shape for x in rows]
+    shapes = [aval.shape for aval in types_of_leaves("scan", "xs", xs_tree, rows)]
     if not all(shapes):
         paths = [f"xs{tree.keystr(path)}" for (path, _), shape in zip(tree.leaves_with_path(xs), shapes) if not shape]
         raise ValueError(
@@ -254,14 +252,14 @@ def _typed_body(
     f: Callable[..., Any], carry: list[Any], in_tree: Any, rows: Sequence[Any], xs_tree: Any
 ) -> tuple[Body, list[Any]]:
     """The body, traced for a carry whose types it preserves, and that carry, with weakly typed leaves promoted."""
-    x_avals = [_row(aval_of(x)) for x in rows]
+    x_avals = [aval_of(x).without_axis(0) for x in rows]
     blank = tree.unflatten(in_tree, [0] * len(carry)), tree.unflatten(xs_tree, [0] * len(x_avals))
     args_tree = tree.structure((blank, {}))
     what = f.what if type(f) is Step else "scan"
     if Ref in map(type, rows):
         refuse_split_views(what, blank[1], [True] * len(rows))
     while True:
-        avals = [aval_of(x) for x in carry]
+        avals = types_of_leaves(what, "init", in_tree, carry)
         body = trace_body(f, args_tree, [*avals, *x_avals], f"the body of a {what}", refs=True)
         if uses_of_refs(body.closed.jaxpr).any:
             check_aliases(what, f, lambda: argument_names(f, blank, {}), [*carry, *rows], body.consts)
@@ -316,7 +314,10 @@ def check_carry_structure(what: str, in_tree: Any, body: Body, out_tree: Any) ->
 def check_carry_types(
     what: str, in_tree: Any, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], fun: Callable[..., Any]
 ) -> None:
-    """Raises CarryMismatch if the types of the carries differ, with all the differences; also in what varies."""
+    """Raises CarryMismatch if the types of the carries differ, with all the differences.
+
+    In a shard_map, the carry that a user's function returns must not vary over more axes than the initial one.
+    """
     lines = type_differences("carry", in_tree, avals, outs, ("in", "out"), same_type)
     if lines:
         reshaped = any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(avals, outs))

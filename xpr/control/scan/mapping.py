@@ -7,8 +7,9 @@ from typing import Any
 
 from xpr import tree
 from xpr.control.scan.function import scan
-from xpr.core.avals import aval_of, types_of
+from xpr.core.avals import ShapedArray, aval_of, describe, types_of
 from xpr.core.source import describe_function
+from xpr.primitives.random_keys import zeros_or_keys
 from xpr.primitives.shapes import expand_dims, mapped_to, reshape, rev
 from xpr.primitives.slicing import concatenate, pad, slice_in_dim
 from xpr.transforms.batch import batch_flat
@@ -31,12 +32,15 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
       The results, stacked along a new first axis.
 
     Raises:
-      ValueError: lengths differ, or there is no array.
+      ValueError: lengths differ, there is no array, or `batch_size` is negative.
+      TypeError: `f` is not a function.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.map(lambda x: x * x, jnp.arange(4))
     Array([0, 1, 4, 9], dtype=int32)
     """
+    if not callable(f):
+        raise TypeError(f"lax.map: f must be callable, a function of a row of `xs`, and is {describe(f)}.")
     if batch_size is None or batch_size == 0:
         return scan(lambda _, x: ((), f(x)), (), xs)[1]
     if batch_size < 1:
@@ -45,23 +49,26 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
     if not leaves or any(not aval_of(x).shape for x in leaves):
         raise ValueError("map: it goes over the first axis of each array of `xs`, and there is none.")
     length = aval_of(leaves[0]).shape[0]
+    if any(aval_of(x).shape[0] != length for x in leaves):
+        lines = [f"  xs{tree.keystr(path)}   {aval_of(x).str_short()}" for path, x in tree.leaves_with_path(xs)]
+        raise ValueError("\n".join(["map: the xs must have equally long first axes:", *lines]))
     whole = length - length % batch_size
-    of_rows = _Rows(f, structure)
+    mapped = _Mapped(f, structure)
     parts = []
     if whole:
         blocks = [
             reshape(slice_in_dim(x, 0, whole), (whole // batch_size, batch_size, *aval_of(x).shape[1:])) for x in leaves
         ]
-        _, outs = scan(lambda _, rows: ((), of_rows(rows)), (), blocks)
+        _, outs = scan(lambda _, rows: ((), mapped(rows)), (), blocks)
         parts.append([reshape(y, (whole, *aval_of(y).shape[2:])) for y in outs])
     if whole < length or not length:
-        parts.append(of_rows([slice_in_dim(x, whole, length) for x in leaves]))
+        parts.append(mapped([slice_in_dim(x, whole, length) for x in leaves]))
     results = parts[0] if len(parts) == 1 else [concatenate(pair, 0) for pair in zip(*parts)]
-    return tree.unflatten(of_rows.out_tree, results)
+    return tree.unflatten(mapped.out_tree, results)
 
 
-class _Rows:
-    """A function of one row, applied to several at once; remembers the structure of its result."""
+class _Mapped:
+    """A function of one row, mapped over the rows of flat arrays; its `out_tree` is the structure of a result."""
 
     def __init__(self, fun: Callable[[Any], Any], structure: Any):
         blank = tree.unflatten(structure, [0] * structure.num_leaves)
@@ -129,11 +136,12 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         return outs
 
     ordered = [rev(x, (a,)) for x, a in zip(leaves, axes)] if reverse else leaves
-    outs = _running(combine, ordered, axes)
+    outs = _cumulative(combine, ordered, axes)
     return tree.unflatten(structure, [rev(x, (a,)) for x, a in zip(outs, axes)] if reverse else outs)
 
 
-def _running(combine: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any], axes: list[int]) -> list[Any]:
+def _cumulative(combine: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any], axes: list[int]) -> list[Any]:
+    """The cumulative results along `axes`: those at odd positions are the cumulative results of the pairs."""
     length = aval_of(xs[0]).shape[axes[0]]
     if length < 2:
         return xs
@@ -143,7 +151,7 @@ def _running(combine: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any]
 
     even = length - length % 2
     pairs = combine(part(xs, 0, even, 2), part(xs, 1, even, 2))
-    at_odd = _running(combine, pairs, axes)
+    at_odd = _cumulative(combine, pairs, axes)
     first = part(xs, 0, 1)
     if length == 2:
         return [concatenate([x, y], a) for x, y, a in zip(first, at_odd, axes)]
@@ -158,7 +166,7 @@ def _interleaved(even: Any, odd: Any, length: int, axis: int) -> Any:
     if length % 2:
         padding = [(0, 0, 0)] * len(shape)
         padding[axis] = (0, 1, 0)
-        odd = pad(odd, aval_of(odd).dtype.type(0), padding)
+        odd = pad(odd, zeros_or_keys(ShapedArray((), aval_of(odd).dtype)), padding)
     turns = concatenate([expand_dims(even, (axis + 1,)), expand_dims(odd, (axis + 1,))], axis + 1)
     both = reshape(turns, (*shape[:axis], 2 * shape[axis], *shape[axis + 1 :]))
     return slice_in_dim(both, 0, length, 1, axis)

@@ -10,9 +10,9 @@ import numpy as np
 from xpr import dtypes, tree
 from xpr.config import settings
 from xpr.control.scan.function import scan
-from xpr.control.tracing import Step, Watched
+from xpr.control.tracing import Step, Watched, types_of_leaves
 from xpr.control.while_.function import while_loop
-from xpr.core.avals import aval_of
+from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import Tracer
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import CarryMismatch
@@ -59,7 +59,7 @@ def fori_loop(
     """
     if not callable(body_fun) and type(body_fun) is not Watched:
         raise TypeError(f"lax.fori_loop: body_fun must be callable, and is {body_fun!r}.")
-    bounds = _static_bound(lower), _static_bound(upper)
+    bounds = _static_bound("lower", lower), _static_bound("upper", upper)
     if settings.disable_jit and None not in bounds:
         init_val = tree.map(as_array, init_val)  # so that no step changes a NumPy array in place
         for i in range(*bounds):  # type: ignore[arg-type]  # neither is None
@@ -72,6 +72,8 @@ def fori_loop(
             f"fori_loop: Can only use `unroll` with bounds that are known while tracing, and the {which} one is "
             "traced. Leave it out, or make the argument it comes from static."
         )
+    leaves, structure = tree.flatten(init_val)
+    types_of_leaves("fori_loop", "init_val", structure, leaves)  # the path is another in the carry of the loop
     try:
         if None in bounds:
             return _as_while(lower, upper, body_fun, init_val)
@@ -117,26 +119,28 @@ def _is_before(carry: Any) -> Any:
     return lt(carry[0], carry[1])
 
 
-def _static_bound(bound: Any) -> int | None:
-    """A bound as a Python integer; None if it is traced."""
-    if type(bound) is int or is_symbolic_dim(bound):
-        return bound if type(bound) is int else None
+def _static_bound(name: str, bound: Any) -> int | None:
+    """A bound as a Python integer; None if it is traced, or a float.
+
+    Raises:
+      TypeError: it is no integer or float scalar.
+    """
+    if type(bound) is int:
+        return bound
+    aval = _type_of_bound(name, bound)
+    if is_symbolic_dim(bound) or aval.dtype not in dtypes.INTEGERS:
+        return None
     value = bound.concrete() if isinstance(bound, Tracer) else bound
-    return None if value is None or aval_of(value).ndim or aval_of(value).dtype not in dtypes.INTEGERS else int(value)
+    return None if value is None else int(value)
 
 
 def _of_one_type(lower: Any, upper: Any) -> tuple[Any, Any]:
-    """The bounds, checked; a weakly typed integer takes the dtype of the other bound, if that is an integer.
+    """The bounds with a weakly typed integer in the dtype of the other bound, if that is an integer.
 
     Raises:
-      TypeError: a bound is no integer or float scalar, or their types differ.
+      TypeError: their types differ.
     """
     low, high = aval_of(lower), aval_of(upper)
-    for name, aval in (("lower", low), ("upper", high)):
-        if aval.ndim or aval.dtype not in dtypes.INTEGERS | dtypes.FLOATS:
-            raise TypeError(
-                f"fori_loop: the bounds must be scalars, integers or floats, and `{name}` is {aval.str_short()}."
-            )
     if low.dtype == high.dtype:
         return lower, upper
     if low.dtype in dtypes.INTEGERS and high.dtype in dtypes.INTEGERS:
@@ -150,8 +154,21 @@ def _of_one_type(lower: Any, upper: Any) -> tuple[Any, Any]:
     )
 
 
+def _type_of_bound(name: str, bound: Any) -> ShapedArray:
+    """The type of a bound; raises TypeError unless it is an integer or float scalar."""
+    try:
+        aval = aval_of(bound)
+    except TypeError:
+        kind = describe(bound)
+    else:
+        if not aval.ndim and aval.dtype in dtypes.INTEGERS | dtypes.FLOATS:
+            return aval
+        kind = aval.str_short()
+    raise TypeError(f"fori_loop: the bounds must be scalars, integers or floats, and `{name}` is {kind}.")
+
+
 def _of_dtype(bound: Any, dtype: np.dtype) -> Any:
-    """A weakly typed integer as one of a dtype.
+    """A weakly typed integer, converted to a dtype.
 
     Raises:
       OverflowError: it is known, and the dtype can't hold it.

@@ -10,9 +10,9 @@ import numpy as np
 from xpr import tree
 from xpr.config import settings
 from xpr.control.scan.function import check_carry_structure, check_carry_types, check_no_refs, promote_weak
-from xpr.control.tracing import Body, Step, Watched, trace_body, where_defined
+from xpr.control.tracing import Body, Step, Watched, trace_body, types_of_leaves, where_defined
 from xpr.control.while_.while_loop import Loop, bind_while
-from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.avals import ShapedArray
 from xpr.core.effects import control_flow_allowed_effects
 from xpr.core.jaxpr import check_effects
 from xpr.dtypes import bool_
@@ -100,7 +100,7 @@ def _typed_body(
     """The body, traced for a carry whose types it preserves, and that carry, with weakly typed leaves promoted."""
     what = body_fun.what if type(body_fun) is Step else "while_loop"
     while True:
-        avals = [aval_of(x) for x in carry]
+        avals = types_of_leaves(what, "init_val", in_tree, carry)
         body = trace_body(body_fun, args_tree, avals, f"the body of a {what}", refs=True)
         if uses_of_refs(body.closed.jaxpr).any:
             check_no_refs(what, carry)
