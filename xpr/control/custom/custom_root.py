@@ -15,12 +15,11 @@ from xpr import tree
 from xpr.control.closures import Closures
 from xpr.control.custom import rules
 from xpr.control.custom.custom_jvp import custom_jvp_call_p
-from xpr.control.custom.linear_solve import custom_linear_solve
+from xpr.control.custom.linear_solve import check_result, custom_linear_solve, structure_and_types, without_aux
 from xpr.control.groups import split_list, with_unused_arguments
-from xpr.control.tracing import Body, trace_body, type_differences, where_defined
-from xpr.core.avals import ShapedArray, Zero, aval_of, same_types
+from xpr.control.tracing import Body, trace_body
+from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import Jaxpr, constvars_to_invars, eval_jaxpr
-from xpr.core.source import describe_function
 from xpr.dtypes import INEXACT
 from xpr.primitives.elementwise import neg
 from xpr.primitives.shapes import instantiate
@@ -70,7 +69,7 @@ def custom_root(
     in_tree = tree.structure(((initial_guess,), {}))
     avals = [aval_of(x) for x in leaves]
     equation = trace_body(f, in_tree, avals, "the function of a custom_root")
-    _check_equation(f, x_tree, equation.out_tree, avals, equation.out_avals)
+    _check_equation(equation, x_tree, avals)
     _check_tangent_solve(equation, x_tree, avals, tangent_solve)
     if rules.is_plain():
         solution = solve(f, initial_guess)
@@ -128,8 +127,8 @@ def _solved_tangents(
     """The solution of the linear equation (df/dx) dx = rhs at x."""
 
     def slope(v: Any) -> Any:
-        _, found = push_forward(lambda *xs: eval_jaxpr(jaxpr, (), *consts, *xs), x, tree.leaves(v))
-        return tree.unflatten(x_tree, map(instantiate, found))
+        _, tangents = push_forward(lambda *xs: eval_jaxpr(jaxpr, (), *consts, *xs), x, tree.leaves(v))
+        return tree.unflatten(x_tree, map(instantiate, tangents))
 
     return tree.leaves(custom_linear_solve(slope, tree.unflatten(x_tree, rhs), tangent_solve, tangent_solve))
 
@@ -149,27 +148,13 @@ def _check_tangent_solve(
     stage(solved, [*avals, *avals])
 
 
-def _check_equation(
-    f: Callable[[Any], Any], x_tree: Any, out_tree: Any, avals: Sequence[ShapedArray], outs: Sequence[ShapedArray]
-) -> None:
+def _check_equation(equation: Body, x_tree: Any, avals: Sequence[ShapedArray]) -> None:
     message = "custom_root: `f` must give something like the initial guess"
-    tree.check_same_structure(x_tree, out_tree, message, name="initial_guess")
-    if not same_types(avals, outs):
-        lines = type_differences("initial_guess", x_tree, avals, outs, ("is", "f"))
-        raise TypeError("\n".join([f"{message}:", *lines, where_defined("f", f)]))
+    result = equation.out_tree, equation.out_avals
+    check_result(message, "initial_guess", (x_tree, avals), result, "f", equation.fun)
 
 
-def _check_root(root: Any, guess: Any, solve: Callable[..., Any], has_aux: bool) -> None:
+def _check_root(solution: Any, guess: Any, solve: Callable[..., Any], has_aux: bool) -> None:
     message = "custom_root: `solve` must give something like the initial guess"
-    if has_aux:
-        if not isinstance(root, (tuple, list)) or len(root) != 2:
-            raise TypeError(
-                f"custom_root: with has_aux=True `solve` must return (root, auxiliary data); "
-                f"{describe_function(solve)} returned {root!r}."
-            )
-        root = root[0]
-    tree.check_same_structure(guess, root, message, name="initial_guess")
-    expected, actual = ([aval_of(x) for x in tree.leaves(value)] for value in (guess, root))
-    if not same_types(expected, actual):
-        lines = type_differences("initial_guess", tree.structure(guess), expected, actual, ("is", "solve"))
-        raise TypeError("\n".join([f"{message}:", *lines, where_defined("solve", solve)]))
+    root = without_aux("custom_root", solution, "root", "solve", solve) if has_aux else solution
+    check_result(message, "initial_guess", structure_and_types(guess), structure_and_types(root), "solve", solve)

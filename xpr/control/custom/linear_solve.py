@@ -11,6 +11,7 @@ so for the transpose. Operands are `constants of each of the four | b`; a `Four`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 from xpr import tree
@@ -42,7 +43,7 @@ T = TypeVar("T")
 
 @register_parameter
 class Four(NamedTuple):
-    """An item for each of a linear solve's four programs; the second and the last may be missing, None or empty."""
+    """An item for each of a linear solve's four programs; those of the transpose are None or empty if it is missing."""
 
     matvec: Any
     vecmat: Any
@@ -123,10 +124,6 @@ def _transpose(cts: Sequence[Any], operands: Sequence[Any], *, jaxprs: Four, con
     return [None] * sum(const_lengths) + ct_b
 
 
-def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
-    return _batch_named(None, size, values, dims, **params)
-
-
 def _batch_named(
     axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], *, jaxprs: Four, const_lengths: Four
 ) -> Any:
@@ -134,38 +131,39 @@ def _batch_named(
     consts, b = split(values, const_lengths)
     const_dims, b_dims = split(dims, const_lengths)
     rows = [mapped_to(x, d, size) for x, d in zip(b, b_dims)]
-    mapped: list[Jaxpr | None] = []
-    all_consts: list[list[Any]] = []
-    for jaxpr, operands, operand_dims in zip(jaxprs, consts, const_dims):
+
+    def mapped(
+        jaxpr: Jaxpr | None, operands: list[Any], operand_dims: list[int | None]
+    ) -> tuple[Jaxpr | None, list[Any]]:
+        """A program mapped over rows, and its constants."""
         if jaxpr is None:
-            mapped.append(None)
-            all_consts.append([])
-            continue
-        everything = (True,) * len(jaxpr.outvars)
-        closed, _ = batch_jaxpr(jaxpr, size, (*operand_dims, *[0] * len(b)), axis_name, everything)
-        mapped.append(constvars_to_invars(closed))
-        all_consts.append([*closed.consts, *operands])
-    outs = _bind(Four(*mapped), Four(*all_consts), rows)
+            return None, []
+        dims = (*operand_dims, *[0] * len(b))
+        closed, _ = batch_jaxpr(jaxpr, size, dims, axis_name, (True,) * len(jaxpr.outvars))
+        return constvars_to_invars(closed), [*closed.consts, *operands]
+
+    programs, all_consts = zip(*map(mapped, jaxprs, consts, const_dims))
+    outs = _bind(Four(*programs), Four(*all_consts), rows)
     return outs, [0] * len(outs)
 
 
 def _threaded(state: Sequence[Any], thread: Any, values: Sequence[Any], *, jaxprs: Four, const_lengths: Four) -> Any:
     """Leaves the four programs unchanged, and computes the state by running a copy of `solve`."""
     consts, b = split(values, const_lengths)
-    without = Four(*[each and thread.without_checks(each) for each in jaxprs])
-    outs = custom_linear_solve_p.bind(*values, jaxprs=without, const_lengths=const_lengths)
+    unchecked = Four(*[jaxpr and thread.without_checks(jaxpr) for jaxpr in jaxprs])
+    outs = custom_linear_solve_p.bind(*values, jaxprs=unchecked, const_lengths=const_lengths)
     stopped = [stop_gradient(x) for x in (*consts.solve, *b)]
     after, _ = split_list(eval_jaxpr(thread(jaxprs.solve), (), *state, *stopped), len(state))
     return after, outs
 
 
 def _regions(*, jaxprs: Four, const_lengths: Four) -> list[Region]:
-    """`solve`, which runs, and the others, which derivatives need."""
+    """The four programs; `solve` runs once, the others not at all."""
     regions = []
     groups = Groups(**const_lengths._asdict(), b=len(jaxprs.solve.invars) - const_lengths.solve)
     for name, jaxpr in jaxprs._asdict().items():
         if jaxpr is not None:
-            runs = name == "solve"
+            runs = name == "solve"  # derivatives run the others
             operands = (*groups.positions(name), *groups.positions("b"))
             results = tuple([(i,) if runs else () for i in range(len(jaxpr.outvars))])
             regions.append(Region(jaxpr, "call", operands, results, times=int(runs), follows=False))
@@ -180,7 +178,7 @@ custom_linear_solve_p = register(
         lower=_lower,
         jvp=_jvp,
         transpose=_transpose,
-        batch=_batch,
+        batch=partial(_batch_named, None),
         batch_named=_batch_named,
         evaluate=_evaluate,
         threaded=_threaded,
@@ -259,17 +257,18 @@ def custom_linear_solve(
 
 
 def _adjoint(operator: ClosedJaxpr, count: int) -> ClosedJaxpr:
-    """The transpose of a linear program in its `count` arguments."""
-    jaxpr = constvars_to_invars(operator)
-    n = len(operator.consts)
+    """The transpose of a program that is linear in its `count` arguments."""
+    jaxpr, num_consts = constvars_to_invars(operator), len(operator.consts)
     all_true = (True,) * count
-    closed, _ = transpose_jaxpr(jaxpr, (False,) * n + all_true, all_true, all_true)
-    residuals, cts = split_list(closed.jaxpr.invars, n)
-    opened = closed.jaxpr.replace(constvars=[*closed.jaxpr.constvars, *residuals], invars=cts)
-    return ClosedJaxpr(opened, [*closed.consts, *operator.consts])
+    closed, _ = transpose_jaxpr(jaxpr, (False,) * num_consts + all_true, all_true, all_true)
+    const_vars, cts = split_list(closed.jaxpr.invars, num_consts)
+    transposed = closed.jaxpr.replace(constvars=[*closed.jaxpr.constvars, *const_vars], invars=cts)
+    return ClosedJaxpr(transposed, [*closed.consts, *operator.consts])
 
 
 def _function(closed: ClosedJaxpr, b_tree: Any) -> Callable[[Any], Any]:
+    """A program of b's leaves as a function of pytrees like b."""
+
     def vecmat(x: Any) -> Any:
         return tree.unflatten(b_tree, eval_jaxpr(closed.jaxpr, closed.consts, *tree.leaves(x)))
 
@@ -278,23 +277,51 @@ def _function(closed: ClosedJaxpr, b_tree: Any) -> Callable[[Any], Any]:
 
 def _check_operator(body: Body, b_tree: Any, avals: Sequence[ShapedArray]) -> None:
     message = "custom_linear_solve: `matvec` must give something like b"
-    tree.check_same_structure(b_tree, body.out_tree, message, name="b")
-    if not same_types(avals, body.out_avals):
-        lines = type_differences("b", b_tree, avals, body.out_avals, ("is", "matvec"))
-        raise TypeError("\n".join([f"{message}:", *lines, where_defined("matvec", body.fun)]))
+    check_result(message, "b", (b_tree, avals), (body.out_tree, body.out_avals), "matvec", body.fun)
 
 
 def _check_solution(solution: Any, b: Any, fun: Callable[..., Any], what: str, has_aux: bool) -> None:
     message = f"custom_linear_solve: `{what}` must give x, which is something like b"
-    if has_aux:
-        if not isinstance(solution, (tuple, list)) or len(solution) != 2:
-            raise TypeError(
-                f"custom_linear_solve: with has_aux=True `{what}` must return (x, auxiliary data); "
-                f"{describe_function(fun)} returned {solution!r}."
-            )
-        solution = solution[0]
-    tree.check_same_structure(b, solution, message, name="b")
-    expected, actual = ([aval_of(x) for x in tree.leaves(value)] for value in (b, solution))
-    if not same_types(expected, actual):
-        lines = type_differences("b", tree.structure(b), expected, actual, ("is", what))
-        raise TypeError("\n".join([f"{message}:", *lines, where_defined(what, fun)]))
+    x = without_aux("custom_linear_solve", solution, "x", what, fun) if has_aux else solution
+    check_result(message, "b", structure_and_types(b), structure_and_types(x), what, fun)
+
+
+def structure_and_types(values: Any) -> tuple[Any, list[ShapedArray]]:
+    """The structure of a pytree of arrays, and the types of its leaves."""
+    leaves, structure = tree.flatten(values)
+    return structure, [aval_of(x) for x in leaves]
+
+
+def check_result(
+    message: str,
+    name: str,
+    expected: tuple[Any, Sequence[ShapedArray]],
+    actual: tuple[Any, Sequence[ShapedArray]],
+    role: str,
+    fun: Callable[..., Any],
+) -> None:
+    """Raises an error, with all the differences, if the result of `fun` has another structure or other types.
+
+    Args:
+      message: the first line of the error's message.
+      name: the name of the value that the result should be like; paths begin with it.
+      expected: the structure of that value and the types of its leaves.
+      actual: those of the result.
+      role: the name of `fun` in the message.
+      fun: the user's function.
+    """
+    (tree_expected, avals_expected), (tree_actual, avals_actual) = expected, actual
+    tree.check_same_structure(tree_expected, tree_actual, message, name=name)
+    if not same_types(avals_expected, avals_actual):
+        lines = type_differences(name, tree_expected, avals_expected, avals_actual, ("is", role))
+        raise TypeError("\n".join([f"{message}:", *lines, where_defined(role, fun)]))
+
+
+def without_aux(call: str, pair: Any, name: str, role: str, fun: Callable[..., Any]) -> Any:
+    """The first of the pair that a solver returns with `has_aux=True`; raises TypeError if it returned no pair."""
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise TypeError(
+            f"{call}: with has_aux=True `{role}` must return ({name}, auxiliary data); {describe_function(fun)} "
+            f"returned {pair!r}."
+        )
+    return pair[0]
