@@ -20,9 +20,10 @@ from xpr.dimensions.expressions import is_symbolic_dim
 
 COUNT = ShapedArray((), np.dtype(np.int32))
 
-# An iteration of a compiled loop on CPU costs about as much as a few scalar operations. So long loops with bodies that
-# small take several steps per iteration, which makes them up to a third faster, for a few milliseconds of compiling.
-LONG, STEPS_A_ROUND, TINY = 1000, 4, 30
+# An iteration of a compiled loop on CPU costs about as much as a few scalar operations. So loops of at least `LONG`
+# steps whose bodies have at most `TINY` equations, all of scalars, take several steps per iteration, which makes them
+# up to a third faster, for a few milliseconds of compiling.
+LONG, STEPS_AN_ITERATION, TINY = 1000, 4, 30
 
 
 def scan_reference(values: Sequence[Any], **params: Any) -> list[np.ndarray]:
@@ -56,26 +57,19 @@ def scan_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **pa
     consts, carry, xs = groups.split(operands)
     loop = LoweredScan(jaxpr, consts, xs, results)
     state = [*carry, *loop.unreduced_stacks(b, zeros(b, results.part("ys", avals)))]
-    if is_symbolic_dim(length):
-        return _lower_symbolic(b, loop, state, params)
-    steps = min(unroll, length) or 1
-    if steps == 1 and length >= LONG and b.platform == "cpu" and _is_tiny(jaxpr):
-        steps = STEPS_A_ROUND
-    rounds, leftover = divmod(length, steps)
-    if rounds == 1:
-        rounds, leftover = 0, length
+    steps, leftover = (1, 0) if is_symbolic_dim(length) else _steps_and_leftover(b, jaxpr, length, unroll)
     for i in range(leftover):
         state = loop.step(b, b.constant(length - 1 - i if reverse else i, COUNT), state)
-    if not rounds:
+    if leftover == length:
         return state
 
     def goes_on(inner: Builder, values: list[Value]) -> Value:
-        return less(inner, values[0], inner.constant(length, COUNT))
+        return less(inner, values[0], inner.size(length, COUNT))
 
     def advance(inner: Builder, values: list[Value]) -> list[Value]:
         count, *state = values
         for _ in range(steps):
-            row = minus(inner, inner.constant(length - 1, COUNT), count) if reverse else count
+            row = minus(inner, inner.size(length - 1, COUNT), count) if reverse else count
             state = loop.step(inner, row, state)
             count = next_count(inner, count)
         return [count, *state]
@@ -84,20 +78,13 @@ def scan_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **pa
     return b.while_loop(goes_on, advance, [start, *state], ordered="ordered" in effects(jaxpr))[1:]
 
 
-def _lower_symbolic(b: Builder, loop: LoweredScan, state: list[Value], params: dict[str, Any]) -> list[Value]:
-    """The loop over rows whose number is known when the program is called."""
-    length = params["length"]
-
-    def goes_on(inner: Builder, values: list[Value]) -> Value:
-        return less(inner, values[0], inner.size(length, COUNT))
-
-    def advance(inner: Builder, values: list[Value]) -> list[Value]:
-        count, *state = values
-        row = minus(inner, inner.size(length - 1, COUNT), count) if params["reverse"] else count
-        return [next_count(inner, count), *loop.step(inner, row, state)]
-
-    ordered = "ordered" in effects(params["jaxpr"])
-    return b.while_loop(goes_on, advance, [b.constant(0, COUNT), *state], ordered=ordered)[1:]
+def _steps_and_leftover(b: Builder, jaxpr: Jaxpr, length: int, unroll: int) -> tuple[int, int]:
+    """The number of steps in an iteration of the compiled loop, and of those that are taken before it."""
+    steps = min(unroll, length) or 1
+    if steps == 1 and length >= LONG and b.platform == "cpu" and _is_tiny(jaxpr):
+        steps = STEPS_AN_ITERATION
+    iterations, leftover = divmod(length, steps)
+    return steps, length if iterations == 1 else leftover
 
 
 def _is_tiny(jaxpr: Jaxpr) -> bool:
@@ -125,7 +112,7 @@ def zeros(b: Builder, avals: Sequence[ShapedArray]) -> list[Value]:
 
 
 class LoweredScan:
-    """A scan that is being lowered: what each of its steps reads, and the writing of one step."""
+    """A scan that is being lowered: its body, the values that each step reads, and a function that writes one step."""
 
     __slots__ = ("consts", "jaxpr", "results", "xs")
 
@@ -142,7 +129,7 @@ class LoweredScan:
         return [*carry, *map(partial(put_row, b, row), avals, self.unreduced_stacks(b, ys), outs)]
 
     def unreduced_stacks(self, b: Builder, ys: list[Value]) -> list[Value]:
-        """The stacked ys, marked as unreduced where their rows are."""
+        """The stacked ys, marked as unreduced if their rows are."""
         if b.module.mesh is None:
             return ys
         avals = self.results.part("ys", self.jaxpr.out_avals)
@@ -150,7 +137,7 @@ class LoweredScan:
 
 
 def take_row(b: Builder, index: Value, aval: ShapedArray, x: Value) -> Value:
-    """`x[index]`, of the type `aval`; unreduced, at each step, where that is."""
+    """`x[index]`, of the type `aval`; where that is unreduced, so is each intermediate value."""
     shape = x.aval.shape
     zero = b.constant(0, COUNT)
     starts = [index, *[zero] * (len(shape) - 1)]
@@ -161,7 +148,7 @@ def take_row(b: Builder, index: Value, aval: ShapedArray, x: Value) -> Value:
 
 
 def put_row(b: Builder, index: Value, aval: ShapedArray, x: Value, row: Value) -> Value:
-    """`x` with `row` at `index`; unreduced, at each step, where the type of the row is."""
+    """`x` with `row`, of the type `aval`, at `index`; where that is unreduced, so is each intermediate value."""
     shape = x.aval.shape
     zero = b.constant(0, COUNT)
     starts = [index, *[zero] * (len(shape) - 1)]
