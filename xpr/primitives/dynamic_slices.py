@@ -29,10 +29,10 @@ from xpr.primitives.shapes import (
     broadcast_in_dim,
     instantiate,
     mapped_to,
+    move_mapped_axis,
     reshape,
     shape_of,
     squeeze,
-    to_front,
     zeros_like_aval,
 )
 from xpr.primitives.sharding_rules import joined, resizing, sums_of_first
@@ -114,7 +114,7 @@ def _slice_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], *
         starts.insert(dim, _zero_start(starts))
         sizes = (*slice_sizes[:dim], size, *slice_sizes[dim:])
         return [dynamic_slice_p.bind(operand, *starts, slice_sizes=sizes)], [dim]
-    operand = operand if dim is None else to_front(operand, dim)
+    operand = move_mapped_axis(operand, dim)
     shape = aval_of(operand).shape if dim is None else aval_of(operand).shape[1:]
     vectors, axes = _vectors(size, starts, start_dims, shape, slice_sizes)
     shift = dim is not None

@@ -124,7 +124,13 @@ def move_axis(x: Any, source: int, target: int) -> Any:
 
 
 def to_front(x: Any, dim: int) -> Any:
+    """`x` with one axis moved to the front."""
     return move_axis(x, dim, 0)
+
+
+def move_mapped_axis(x: Any, dim: int | None, at: int = 0) -> Any:
+    """A value with its mapped axis at `at`; one that is not mapped as it is."""
+    return x if dim is None else move_axis(x, dim, at)
 
 
 def mapped_to(x: Any, dim: int | None, size: int, at: int = 0) -> Any:

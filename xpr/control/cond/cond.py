@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -270,10 +271,6 @@ def _transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> li
 # -- batch: the mapped branches if the index is not mapped; else one branch for each row, or all and a selection.
 
 
-def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
-    return _batch_named(None, size, values, dims, **params)
-
-
 def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
     (index, *operands), (index_dim, *operand_dims), branches = values, dims, params["branches"]
     dims_key = tuple(operand_dims)
@@ -434,7 +431,7 @@ cond_p = register(
         lower=_lower,
         jvp=_jvp,
         transpose=_transpose,
-        batch=_batch,
+        batch=partial(_batch_named, None),
         linearize=_linearize,
         batch_named=_batch_named,
         evaluate=_evaluate,

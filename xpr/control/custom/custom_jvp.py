@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from xpr import tree
@@ -56,10 +57,6 @@ def _jvp(
     outs, out_tangents = jvp(constants, arguments, moved)
     rules.check_outs(call_jaxpr, outs, name, "jvp output")
     return outs, out_tangents
-
-
-def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
-    return _batch_named(None, size, values, dims, **params)
 
 
 def _batch_named(
@@ -132,7 +129,7 @@ custom_jvp_call_p = register(
         lower=rules.lower,
         jvp=_jvp,
         transpose=rules.transpose,
-        batch=_batch,
+        batch=partial(_batch_named, None),
         batch_named=_batch_named,
         evaluate=rules.evaluate,
         prepare=rules.prepare,

@@ -11,6 +11,7 @@ is bwd on flat lists: from a cotangent of each result, some of them `Zero`, to o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -231,10 +232,6 @@ def _for_argument(ct: Any, ct_dim: int | None, dim: int | None, size: int) -> An
     return ct if dim is not None else reduce_sum(ct, (0,))
 
 
-def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
-    return _batch_named(None, size, values, dims, **params)
-
-
 def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
     """The same operation with `bwd` mapped over rows."""
     num_res, active = params["num_res"], params["active"]
@@ -259,7 +256,7 @@ custom_lin_p = register(
         lower_as=_push,
         jvp=_jvp,
         transpose=_transpose,
-        batch=_batch,
+        batch=partial(_batch_named, None),
         batch_named=_batch_named,
         evaluate=lambda args, params: _push(*args, **params),
         multiple_results=True,

@@ -7,6 +7,7 @@ The rule of the operation, `fwd(constants, primals, active) -> (results, residua
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from xpr import tree
@@ -78,10 +79,6 @@ def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence
     return outs, tangents_of(outs, residuals, _of_arguments(tangents, params), pull, params["name"])
 
 
-def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
-    return _batch_named(None, size, values, dims, **params)
-
-
 def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
     """The same call mapped over rows, with both halves of the rule mapped over rows."""
     call_jaxpr, fwd, n = (params[key] for key in ("call_jaxpr", "fwd", "num_consts"))
@@ -123,7 +120,7 @@ custom_vjp_call_p = register(
         lower=rules.lower,
         jvp=_jvp,
         transpose=rules.transpose,
-        batch=_batch,
+        batch=partial(_batch_named, None),
         batch_named=_batch_named,
         linearize=_linearize,
         evaluate=rules.evaluate,

@@ -25,7 +25,7 @@ from xpr.core.jaxpr import Jaxpr, constvars_to_invars
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.core.source import describe_function
 from xpr.primitives.elementwise import mul
-from xpr.primitives.shapes import instantiate, mapped_to, move_axis, reduce_sum
+from xpr.primitives.shapes import instantiate, mapped_to, move_mapped_axis, reduce_sum
 from xpr.transforms.boundary import boundary
 from xpr.transforms.jvp import jvp_jaxpr, push_forward, with_zeros
 from xpr.transforms.stage import stage
@@ -40,7 +40,7 @@ def _batch(
     size: int, values: Sequence[Any], dims: Sequence[int | None], *, call_jaxpr: Jaxpr, rule: Rule, name: str
 ) -> Any:
     """Runs the user's rule."""
-    rows = [x if d is None else move_axis(x, d, 0) for x, d in zip(values, dims)]
+    rows = list(map(move_mapped_axis, values, dims))
     outs, batched = rule(size, [d is not None for d in dims], rows)
     _check_rows(outs, batched, size, call_jaxpr.out_avals, name)
     return outs, [0 if b else None for b in batched]

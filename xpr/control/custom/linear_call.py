@@ -8,6 +8,7 @@ each linear operand. It reads only as many residuals as there were when it was c
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from xpr import tree
@@ -87,10 +88,6 @@ def _transpose(
     return [None] * num_res + _bind(closed, values, num_res, forth, name)
 
 
-def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
-    return _batch_named(None, size, values, dims, **params)
-
-
 def _batch_named(
     axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], *, call_jaxpr: Jaxpr, num_res: int,
     transpose: Pull, name: str,
@@ -123,7 +120,7 @@ linear_call_p = register(
         lower=rules.lower,
         jvp=_jvp,
         transpose=_transpose,
-        batch=_batch,
+        batch=partial(_batch_named, None),
         batch_named=_batch_named,
         evaluate=rules.evaluate,
         threaded=rules.threaded(lambda: linear_call_p),

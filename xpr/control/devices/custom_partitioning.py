@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from xpr import tree
@@ -183,10 +184,6 @@ def _batch_named(
     return batch_flat(_function(call_jaxpr), size, values, dims, axis_name)
 
 
-def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
-    return _batch_named(None, size, values, dims, **params)
-
-
 custom_partitioning_p = register(
     Primitive(
         "custom_partitioning",
@@ -196,7 +193,7 @@ custom_partitioning_p = register(
         lower=_lower,
         jvp=_jvp,
         transpose=rules.transpose,
-        batch=_batch,
+        batch=partial(_batch_named, None),
         batch_named=_batch_named,
         evaluate=rules.evaluate,
         split=split_results,

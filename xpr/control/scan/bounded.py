@@ -37,7 +37,7 @@ from xpr.primitives import elementwise as e
 from xpr.primitives.composites import iota
 from xpr.primitives.random_keys import zeros_or_keys
 from xpr.primitives.reductions import reduce_and, reduce_max
-from xpr.primitives.shapes import mapped_to
+from xpr.primitives.shapes import mapped_to, move_mapped_axis
 from xpr.primitives.slicing import select
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.stage import stage
@@ -63,17 +63,17 @@ def _bind(
     return primitive.bind(*first, *consts, *carry, *xs, **params)
 
 
-def _masked(params: dict[str, Any], is_active: Callable[..., Any], first: Sequence[ShapedArray]) -> Jaxpr:
-    """The body of a loop, which keeps the carry and returns zeros where `is_active(first, consts, carry, xs)` is False.
+def _masked(params: dict[str, Any], is_running: Callable[..., Any], first: Sequence[ShapedArray]) -> Jaxpr:
+    """The body of a loop, which keeps the carry and returns zeros where `is_running` is False.
 
-    Its arguments are `first` and those of the body.
+    Its arguments are `first` and those of the body; `is_running` takes `first, consts, carry, xs`.
     """
     body, (operands, results) = params["jaxpr"], loop_groups(params)
 
     def run(*args: Any) -> list[Any]:
         leading, values = split_list(args, len(first))
         consts, old, xs = operands.split(values)
-        active = is_active(leading, consts, old, xs)
+        active = is_running(leading, consts, old, xs)
         carry, ys = results.split(eval_jaxpr(body, (), *values))
         held_carry = [select(active, new, before) for new, before in zip(carry, old)]
         return [*held_carry, *(select(active, y, zeros_or_keys(y.aval)) for y in ys)]
@@ -144,10 +144,10 @@ def _bounded_batch(axis_name: Any, size: int, values: Sequence[Any], dims: Seque
     (count, *operands), (count_dim, *operand_dims) = values, dims
     counts = mapped_to(count, count_dim, size)
 
-    def is_active(first: Sequence[Any], consts: Any, carry: Any, xs: Sequence[Any]) -> Any:
+    def is_running(first: Sequence[Any], consts: Any, carry: Any, xs: Sequence[Any]) -> Any:
         return e.lt(first[1], first[0])
 
-    masked = _masked(params, is_active, [COUNT, COUNT])
+    masked = _masked(params, is_running, [COUNT, COUNT])
     groups, _ = loop_groups(params)
     (row_count, row), arguments = split_list(masked.invars, 2)
 
@@ -303,14 +303,14 @@ def _until_batch(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
         bind = _Until(stop.consts)
         outs, out_dims = loop_batch(bind, axis_name, size, operands, operand_dims, **params)
         return [bind.count, *outs], [None, *out_dims]
-    rows = [x if d is None else mapped_to(x, d, size) for x, d in zip(stop.consts, stop_at.consts)]
+    rows = list(map(move_mapped_axis, stop.consts, stop_at.consts))
     row_dims = [None if d is None else 0 for d in stop_at.consts]
 
-    def is_active(first: Sequence[Any], consts: Any, carry: Sequence[Any], xs: Any) -> Any:
+    def is_running(first: Sequence[Any], consts: Any, carry: Sequence[Any], xs: Any) -> Any:
         return e.bitwise_not(eval_jaxpr(stop.jaxpr, (), *_Stop(stop.jaxpr, first).arguments(carry))[0])
 
     counted = {**params, "jaxpr": _with_count(params), "num_carry": params["num_carry"] + 1}
-    loop = _masked(counted, is_active, _Stop.of(stop.jaxpr.in_avals, params)[0].consts)
+    loop = _masked(counted, is_running, _Stop.of(stop.jaxpr.in_avals, params)[0].consts)
     consts, carry, xs = groups.split(operands)
     d_consts, d_carry, d_xs = groups.split(operand_dims)
     watched = [i < stop.num_watched for i in range(len(carry))]

@@ -30,7 +30,7 @@ from xpr.core.primitive import Primitive, register
 from xpr.core.regions import Region
 from xpr.passes.dce import dce_jaxpr
 from xpr.passes.discharge import uses_of_refs
-from xpr.primitives.shapes import instantiate, mapped_to
+from xpr.primitives.shapes import instantiate, mapped_to, move_mapped_axis
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
 
@@ -159,7 +159,7 @@ def loop_batch(
         consts_after(closed, len(consts)),
         [*consts, *closed.consts],
         [mapped_to(x, d, size) if m else x for x, d, m in zip(carry, d_carry, mapped)],
-        [x if d is None else mapped_to(x, d, size, 1) for x, d in zip(xs, d_xs)],
+        [move_mapped_axis(x, d, 1) for x, d in zip(xs, d_xs)],
         params,
     )
     return outs, [*carry_dims, *(None if d is None else 1 for d in y_dims)]

@@ -22,13 +22,13 @@ from xpr.compile.evaluate import run_operation
 from xpr.compile.lower import constants, lower_eqns
 from xpr.compile.reference import reference_eval
 from xpr.config_contexts import while_checkpoints
-from xpr.control.activity import Flags, affected_inputs, affected_outputs, least_fixed_point, trace_fixed_point
+from xpr.control.activity import Flags, affected_inputs, is_active, least_fixed_point, trace_fixed_point
 from xpr.control.cond.cond import bind_cond
 from xpr.control.groups import Groups, mask, rearranged, split_list, unmask
 from xpr.control.tracing import join_consts
 from xpr.control.while_.checkpoints import ZERO, fold_backward, fold_forward, read, run_and_save
 from xpr.control.while_.masked_step import step_rows
-from xpr.control.while_.while_loop import mapped_step
+from xpr.control.while_.while_loop import jvp_step, mapped_step
 from xpr.control.xla_call import xla_call_p
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Var, constvars_to_invars, eval_jaxpr
@@ -37,9 +37,9 @@ from xpr.core.regions import Region
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import convert_element_type, lt
 from xpr.primitives.reductions import reduce_max
-from xpr.primitives.shapes import instantiate, mapped_to
+from xpr.primitives.shapes import instantiate, mapped_to, move_mapped_axis
 from xpr.transforms.batch import batch_flat
-from xpr.transforms.jvp import jvp_jaxpr, with_zeros
+from xpr.transforms.jvp import with_zeros
 from xpr.transforms.linearize import LinearizeTrace
 from xpr.transforms.stage import stage
 from xpr.transforms.transpose import transpose_jaxpr
@@ -186,26 +186,14 @@ def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     fold, moved = Fold.of(primals, **params), Fold.of(tangents, **params)
-    flags = moved.like([type(t) is not Zero for t in tangents])
-    consts = (*flags.consts, False)
-
-    def of_carry(carry: Flags, forced: Flags) -> Any:
-        transformed = jvp_jaxpr(fold.forward, (*consts, *carry), forced)
-        return transformed, transformed[1]
-
-    bound = least_fixed_point(tuple(flags.stores), lambda c: affected_outputs(fold.forward, (*consts, *c), True))
-    (forward, _), carry = trace_fixed_point(tuple(flags.stores), bound, of_carry)
-
-    def of_state(state: Flags, forced: Flags) -> Any:
-        transformed = jvp_jaxpr(fold.step, (*consts, *carry, *state), forced)
-        return transformed, transformed[1]
-
-    bound = least_fixed_point(tuple(flags.state), lambda s: affected_outputs(fold.step, (*consts, *carry, *s), True))
-    (step, _), state = trace_fixed_point(tuple(flags.state), bound, of_state)
+    consts = is_active(moved.consts)
+    leading = (*consts, False)  # i has no tangent
+    forward, carry = jvp_step(fold.forward, leading, is_active(moved.stores))
+    step, state = jvp_step(fold.step, (*leading, *carry), is_active(moved.state))
     both = fold.derived(
-        _with_interleaved_tangents(forward, fold, (*consts, *carry)),
-        _with_interleaved_tangents(step, fold, (*consts, *carry, *state)),
-        [*fold.consts, *mask(moved.consts, flags.consts)],
+        _with_interleaved_tangents(forward, fold, (*leading, *carry)),
+        _with_interleaved_tangents(step, fold, (*leading, *carry, *state)),
+        [*fold.consts, *mask(moved.consts, consts)],
         [*fold.stores, *map(instantiate, mask(moved.stores, carry))],
         [*fold.state, *map(instantiate, mask(moved.state, state))],
     )
@@ -239,7 +227,7 @@ def _transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> li
         transposed = transpose_jaxpr(fold.step, is_linear, state, forced)
         return transposed, transposed[1]
 
-    start = tuple([type(ct) is not Zero for ct in cts])
+    start = is_active(cts)
     bound = least_fixed_point(start, lambda s: fold.groups.part("state", affected_inputs(fold.step, s, is_linear)))
     (step, _), state = trace_fixed_point(start, bound, trace)
     last = [instantiate(ct) for ct in mask(cts, state)]
@@ -256,39 +244,30 @@ def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
     if at.total is not None:
         fold, at = _of_equal_strides(size, fold, at)
     has_counts = at.count is not None
-    fold = Fold.of(
-        [
-            fold.total,
-            mapped_to(fold.count, at.count, size) if has_counts else fold.count,
-            *(x if d is None else mapped_to(x, d, size) for x, d in zip(fold.consts, at.consts)),
-            *(x if d is None else mapped_to(x, d, size, 1) for x, d in zip(fold.stores, at.stores)),
-            *(x if d is None else mapped_to(x, d, size) for x, d in zip(fold.state, at.state)),
-        ],
-        **params,
-    )
-    has = at.like([d is not None for d in (at.total, at.count, *at.consts, *at.stores, *at.state)])
-    consts = (*has.consts, False)
-    forward, carry = mapped_step(axis_name, size, fold.forward, consts, tuple(has.stores))
-    everywhere = tuple([s or has_counts for s in has.state])
-    step, state = mapped_step(axis_name, size, fold.step, (*consts, *carry), everywhere)
-    stores = [x if h else mapped_to(x, None, size, 1) if c else x for x, h, c in zip(fold.stores, has.stores, carry)]
-    states = [x if h else mapped_to(x, None, size) if s else x for x, h, s in zip(fold.state, has.state, state)]
-    if not has_counts:
-        return bind_fold(fold.derived(forward, step, fold.consts, stores, states)), [0 if s else None for s in state]
-    forward = _frozen_after_count(forward, size, [*consts, *carry], fold)
-    step = _frozen_after_count(step, size, [*consts, *carry, *state], fold)
-    mapped_fold = fold.derived(
-        forward, step, [*fold.consts, fold.count], stores, states, count=reduce_max(fold.count, (0,))
-    )
-    return bind_fold(mapped_fold), [0 if s else None for s in state]
+    has_rows = at.like([d is not None for d in at.operands])
+    leading = (*has_rows.consts, False)  # i is the same for all rows
+    forward, carry = mapped_step(axis_name, size, fold.forward, leading, tuple(has_rows.stores))
+    start = tuple([has_counts or has for has in has_rows.state])
+    step, state = mapped_step(axis_name, size, fold.step, (*leading, *carry), start)
+    consts = list(map(move_mapped_axis, fold.consts, at.consts))
+    stores = [mapped_to(x, d, size, 1) if has else x for x, d, has in zip(fold.stores, at.stores, carry)]
+    states = [mapped_to(x, d, size) if has else x for x, d, has in zip(fold.state, at.state, state)]
+    if has_counts:
+        counts = mapped_to(fold.count, at.count, size)
+        forward = _frozen_after_count(forward, size, [*leading, *carry], len(consts))
+        step = _frozen_after_count(step, size, [*leading, *carry, *state], len(consts))
+        mapped = fold.derived(forward, step, [*consts, counts], stores, states, count=reduce_max(counts, (0,)))
+    else:
+        mapped = fold.derived(forward, step, consts, stores, states)
+    return bind_fold(mapped), [0 if has else None for has in state]
 
 
-def _frozen_after_count(closed: ClosedJaxpr, size: int, has_rows: Sequence[bool], fold: Fold) -> ClosedJaxpr:
+def _frozen_after_count(closed: ClosedJaxpr, size: int, has_rows: Sequence[bool], n_consts: int) -> ClosedJaxpr:
     """A mapped jaxpr in which rows keep their last arguments once i has reached their count, the last of the consts.
 
-    `has_rows` says which arguments of the body, or of the step, have rows; the last of them are returned.
+    `has_rows` says which arguments of the body, or of the step, have rows; the last of them are returned. `n_consts`
+    is the number of its consts without the counts.
     """
-    n_consts = len(fold.consts)
     memo, key = closed.jaxpr.memo, ("frozen after count", tuple(has_rows), n_consts)
     if key not in memo:
         n = len(closed.consts)
@@ -314,8 +293,7 @@ def _of_equal_strides(size: int, fold: Fold, at: Fold) -> tuple[Fold, Fold]:
     totals = mapped_to(fold.total, at.total, size)
     counts = mapped_to(fold.count, at.count, size) if at.count is not None else totals
     longest = reduce_max(totals, (0,))
-    first = [x if d is None else mapped_to(x, d, size) for x, d in zip(fold.stores, at.stores)]
-    values = [*fold.consts, *first]
+    values = [*fold.consts, *map(move_mapped_axis, fold.stores, at.stores)]
 
     def rerun(*args: Any) -> list[Any]:
         consts, stores = split_list(args, len(fold.consts))

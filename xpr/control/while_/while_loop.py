@@ -9,6 +9,7 @@ with reverse.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import not_
 from typing import Any
 
@@ -23,7 +24,7 @@ from xpr.control.refs import RefOperands
 from xpr.control.tracing import as_closed, refuse_closed
 from xpr.control.while_.masked_step import select_rows, step_rows
 from xpr.control.while_.row_by_row import while_row_by_row
-from xpr.core.avals import ShapedArray, Zero, aval_of, same_types, types_of
+from xpr.core.avals import ShapedArray, aval_of, same_types, types_of
 from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, constvars_to_invars, effects, eval_jaxpr
 from xpr.core.primitive import Primitive, no_rule, register
 from xpr.core.regions import Region
@@ -32,7 +33,7 @@ from xpr.passes.dce import dce_jaxpr
 from xpr.passes.discharge import uses_of_refs
 from xpr.primitives.elementwise import bitwise_and
 from xpr.primitives.reductions import reduce_or
-from xpr.primitives.shapes import instantiate, mapped_to
+from xpr.primitives.shapes import instantiate, mapped_to, move_mapped_axis
 from xpr.transforms.batch import batch_jaxpr, names_in
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
 from xpr.transforms.stage import stage
@@ -222,14 +223,8 @@ def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **params
 
 def with_tangents(primals: Loop, tangents: Loop) -> tuple[Loop, Flags]:
     """The loop that carries tangents too, and which of the carry has one."""
-    flags = tangents.like([type(t) is not Zero for t in tangents.operands])
-    consts = tuple(flags.body_consts)
-
-    def trace(carry: Flags, forced: Flags) -> Any:
-        transformed = jvp_jaxpr(primals.body, (*consts, *carry), forced)
-        return transformed, transformed[1]
-
-    (closed, _), active = trace_fixed_point(tuple(flags.carry), flags.affected(True), trace)
+    consts = is_active(tangents.body_consts)
+    closed, active = jvp_step(primals.body, consts, is_active(tangents.carry))
     groups = primals.body_groups
     jaxpr = rearranged(closed.jaxpr, groups, groups.masked((*consts, *active)))
     t_carry = [instantiate(t) for t in mask(tangents.carry, active)]
@@ -240,6 +235,15 @@ def with_tangents(primals: Loop, tangents: Loop) -> tuple[Loop, Flags]:
         [*closed.consts, *primals.body_consts, *mask(tangents.body_consts, consts)],
         [*primals.carry, *t_carry],
     ), active
+
+
+def jvp_step(jaxpr: Jaxpr, first: Flags, start: Flags) -> tuple[ClosedJaxpr, Flags]:
+    """The jvp of a jaxpr whose last arguments have the types of its results, and which of those have tangents.
+
+    `first` says which of the other arguments have tangents, `start` which of the last ones do initially.
+    """
+    bound = least_fixed_point(start, lambda active: affected_outputs(jaxpr, (*first, *active), True))
+    return trace_fixed_point(start, bound, lambda active, forced: jvp_jaxpr(jaxpr, (*first, *active), forced))
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
@@ -274,7 +278,7 @@ class MappedLoop:
 def map_loop(axis_name: Any, size: int, loop: Loop, dims: Sequence[int | None]) -> MappedLoop:
     """The loop over `size` rows, whose operands are mapped along `dims`."""
     flags = loop.like([d is not None for d in dims])
-    loop = loop.like([x if d is None else mapped_to(x, d, size) for x, d in zip(loop.operands, dims)])
+    loop = loop.like(list(map(move_mapped_axis, loop.operands, dims)))
     body, rows = mapped_step(axis_name, size, loop.body, flags.body_consts, tuple(flags.carry))
     cond_dims = tuple([0 if has else None for has in (*flags.cond_consts, *rows)])
     cond, (flag_dim,) = batch_jaxpr(loop.cond, size, cond_dims, axis_name, (False,))
@@ -369,21 +373,22 @@ def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
 
 
 def _must_run_row_by_row(axis_name: Any, size: int, flags: Loop) -> bool:
-    """Whether the loop has effects and its rows end at different steps; the operands are flags of those with rows.
+    """Whether the loop has effects and its rows end at different steps; `flags` says which operands have rows.
 
-    What the predicate depends on is not all: a rule of its own may combine rows to one value.
+    A predicate that depends on rows may still be one value for all of them, if a user's batching rule combines them.
     """
     if not (effects(flags.body) or effects(flags.cond)):
         return False
+    if axis_name in names_in(flags.body) | names_in(flags.cond):
+        return False
     has_rows = (*flags.cond_consts, *flags.affected(False))
-    if not any(affected_outputs(flags.cond, has_rows, False)) or axis_name in names_in(flags.body) | names_in(
-        flags.cond
-    ):
+    if not any(affected_outputs(flags.cond, has_rows, False)):
         return False
     if effects(flags.cond):
         return True
-    _, (dim,) = batch_jaxpr(flags.cond, size, tuple([0 if has else None for has in has_rows]), axis_name, (False,))
-    return dim is not None
+    dims = tuple([0 if has else None for has in has_rows])
+    _, (predicate_dim,) = batch_jaxpr(flags.cond, size, dims, axis_name, (False,))
+    return predicate_dim is not None
 
 
 # -- dce: a loop without the carries that neither its predicate nor a reader reads.
@@ -395,14 +400,14 @@ def _dce(eqn: JaxprEqn, used: Sequence[bool]) -> JaxprEqn:
     _, cond_used = dce_jaxpr(loop.cond, (True,))
     start = tuple([a or b for a, b in zip(used, cond_groups.part("carry", cond_used))])
     carry = least_fixed_point(start, lambda c: body_groups.part("carry", dce_jaxpr(loop.body, c)[1]))
-    body, read = dce_jaxpr(loop.body, carry, [False] * len(loop.body_consts) + [*carry])
+    body, body_used = dce_jaxpr(loop.body, carry, [False] * len(loop.body_consts) + [*carry])
     cond, cond_used = dce_jaxpr(loop.cond, (True,), [False] * len(loop.cond_consts) + [*carry])
-    body_used = mask(loop.body_consts, read)
-    smaller = Loop(cond, mask(loop.cond_consts, cond_used), body, body_used, mask(loop.carry, carry))
+    cond_consts, body_consts = mask(loop.cond_consts, cond_used), mask(loop.body_consts, body_used)
+    smaller = Loop(cond, cond_consts, body, body_consts, mask(loop.carry, carry))
     return eqn.replace(invars=smaller.operands, outvars=mask(eqn.outvars, carry), params=smaller.params)
 
 
-# -- split: a loop for the known carry, if the predicate reads no other, and one for the rest, which repeats it.
+# -- split: a loop for the known carry, if the predicate reads no other, and one for the unknown, which repeats it.
 
 
 def _split(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
@@ -412,7 +417,7 @@ def _split(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprEqn], lis
         return [], [eqn]
     known = _dce(eqn, [not flag for flag in moving])
     unknown_ins = {v for v, flag in zip(eqn.invars, is_known) if not flag}
-    if not unknown_ins.isdisjoint(known.invars):  # the predicate passes it to a call that does not use it
+    if not unknown_ins.isdisjoint(known.invars):  # the predicate passes one to a call that does not use it
         return [], [eqn]
     unknown = _dce(eqn, moving)
     first = set(known.outvars)
@@ -451,9 +456,9 @@ def _transpose(cts: Sequence[Any], operands: Sequence[Any], **params: Any) -> li
     unchanged = unchanged_carries(loop.body)
     if any(is_active([ct for ct, same in zip(cts, unchanged) if not same])):
         raise UnsupportedRule(
-            f"{no_rule('while', 'transpose')}. Nothing says that its predicate doesn't depend on what is linear. Loops "
-            "are transposed once they are linearized, as xpr.vjp and xpr.grad do; for a number of steps that is known, "
-            "use lax.scan."
+            f"{no_rule('while', 'transpose')}. Its predicate may depend on the operands in which it is transposed. "
+            "Loops are transposed once they are linearized, as xpr.vjp and xpr.grad do; for a number of steps that is "
+            "known, use lax.scan."
         )
     return [*consts, *cts]
 
@@ -491,7 +496,7 @@ while_p = register(
         lower=_lower,
         jvp=_jvp,
         transpose=_transpose,
-        batch=lambda size, values, dims, **params: _batch_named(None, size, values, dims, **params),
+        batch=partial(_batch_named, None),
         batch_named=_batch_named,
         evaluate=lambda args, params: run_operation(while_p, args, params),
         from_jax=_from_jax,
