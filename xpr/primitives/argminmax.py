@@ -18,6 +18,7 @@ from xpr.dimensions.expressions import surely_at_least
 from xpr.dtypes import BOOL, FLOATS, INTEGERS, REAL, greatest, least, short_name
 from xpr.primitives import native_calls
 from xpr.primitives.communication import of_reduced_axes
+from xpr.primitives.comparison_lowering import is_nan, lower_comparison
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.flops import per_operand
 from xpr.primitives.reduction_lowering import lower_reduction
@@ -54,6 +55,9 @@ def _abstract(name: str) -> Callable[..., list[ShapedArray]]:
 # NumPy's functions take 0.1 ms, where rows are contiguous and so long as this.
 _SHORT = 32
 _LONG_ROW = 256  # bytes
+_MANY = (
+    256  # contiguous elements, of which NumPy finds the maximum sooner than XLA where an operation is called eagerly
+)
 
 
 def _lower(name: str, direction: str, operation: str, start: Callable[[np.dtype], Any]) -> Callable[..., list[Value]]:
@@ -86,11 +90,6 @@ def _lower_natively(b: Builder, x: Value, result: ShapedArray, name: str) -> Val
     return b.convert(index, result.dtype)
 
 
-def _compare(b: Builder, x: Value, y: Value, direction: str) -> Value:
-    how = f"comparison_direction = #stablehlo<comparison_direction {direction}>"
-    return b.op("stablehlo.compare", [x, y], x.aval.update(dtype=dtypes.bool_, weak_type=False), how)
-
-
 def _either(b: Builder, x: Value, y: Value) -> Value:
     return b.op("stablehlo.or", [x, y], x.aval)
 
@@ -107,19 +106,19 @@ def _lower_in_two(b: Builder, x: Value, result: ShapedArray, axis: int, operatio
     """The least index of the elements that equal the maximum (or minimum); that of a nan counts as negative."""
     best = b.fusion_barrier(lower_reduction(b, x, reduced(x.aval, [axis]), [axis], operation, first))
     kept = [i for i in range(x.aval.ndim) if i != axis]
-    attains = _compare(b, x, b.broadcast(best, x.aval.shape, kept), "EQ")
+    attains = lower_comparison(b, x, b.broadcast(best, x.aval.shape, kept), "EQ")
     length, beyond = x.aval.shape[axis], dtypes.iinfo(dtypes.int32).max
     indices = _indices(b, x, axis, dtypes.int32)
     chosen = b.op("stablehlo.select", [attains, indices, b.constant(beyond, indices.aval)], indices.aval)
     if x.aval.dtype in FLOATS:
         negative = b.op("stablehlo.subtract", [indices, b.constant(length, indices.aval)], indices.aval)
-        chosen = b.op("stablehlo.select", [_compare(b, x, x, "NE"), negative, chosen], indices.aval)
+        chosen = b.op("stablehlo.select", [is_nan(b, x), negative, chosen], indices.aval)
     least_index = lower_reduction(
         b, chosen, result.update(dtype=dtypes.int32), [axis], "stablehlo.minimum", np.int32(beyond)
     )
     nan_index = b.op("stablehlo.add", [least_index, b.constant(length, least_index.aval)], least_index.aval)
-    is_nan = _compare(b, least_index, b.constant(0, least_index.aval), "LT")
-    return b.convert(b.op("stablehlo.select", [is_nan, nan_index, least_index], least_index.aval), result.dtype)
+    has_nan = lower_comparison(b, least_index, b.constant(0, least_index.aval), "LT")
+    return b.convert(b.op("stablehlo.select", [has_nan, nan_index, least_index], least_index.aval), result.dtype)
 
 
 def _lower_in_pairs(b: Builder, x: Value, result: ShapedArray, axis: int, direction: str, first: Any) -> Value:
@@ -131,12 +130,13 @@ def _lower_in_pairs(b: Builder, x: Value, result: ShapedArray, axis: int, direct
 
     def better(inner: Builder, args: list[Value]) -> list[Value]:
         x, i, y, j = args
-        is_nan = _compare(inner, x, x, "NE")
-        wins = _either(inner, _compare(inner, x, y, direction), is_nan)
-        tie = _both(inner, _compare(inner, x, y, "EQ"), _compare(inner, i, j, "LT"))
+        first_is_nan = is_nan(inner, x)
+        wins = _either(inner, lower_comparison(inner, x, y, direction), first_is_nan)
+        tie = _both(inner, lower_comparison(inner, x, y, "EQ"), lower_comparison(inner, i, j, "LT"))
         is_chosen = _either(inner, wins, tie)
         if not in_order:
-            is_second = _both(inner, _both(inner, is_nan, _compare(inner, y, y, "NE")), _compare(inner, i, j, "GT"))
+            both_are_nan = _both(inner, first_is_nan, is_nan(inner, y))
+            is_second = _both(inner, both_are_nan, lower_comparison(inner, i, j, "GT"))
             is_chosen = _both(inner, is_chosen, inner.op("stablehlo.not", [is_second], is_second.aval))
         return [
             inner.op("stablehlo.select", [wins, x, y], value), inner.op("stablehlo.select", [is_chosen, i, j], index)
@@ -157,14 +157,15 @@ def _lower_in_pairs(b: Builder, x: Value, result: ShapedArray, axis: int, direct
 def _faster_in_numpy(avals: Sequence[ShapedArray], *, axes: tuple[int, ...], index_dtype: np.dtype) -> bool:
     """NumPy is faster where many elements are contiguous; else it is far slower."""
     (aval,) = avals
-    contiguous = axes[0] == aval.ndim - 1 and aval.shape[-1] >= 256
+    contiguous = axes[0] == aval.ndim - 1 and aval.shape[-1] >= _MANY
     return contiguous and aval.dtype.kind in "biuf" and aval.dtype != dtypes.float16
 
 
 def _collectives(operands: Any, results: Any, sizes: Any, *, axes: tuple[int, ...], **_: Any) -> list[Collective]:
     """Reductions over the devices' parts: of their maxima or minima, and of the indices of these."""
     of_values = [results[0].update(dtype=operands[0].dtype)]
-    return [each for outs in (of_values, results) for each in of_reduced_axes(operands, outs, sizes, axes=axes)]
+    kinds = (of_values, results)
+    return [collective for outs in kinds for collective in of_reduced_axes(operands, outs, sizes, axes=axes)]
 
 
 def arg_reduction(

@@ -15,6 +15,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.core.primitive import Primitive
 from xpr.dtypes import ANY, BOOL, COMPLEX, REAL
+from xpr.primitives.comparison_lowering import lower_comparison
 from xpr.primitives.elementwise_rules import ZERO, elementwise, function_of, repeated
 
 __all__ = ["eq", "eq_p", "ge", "ge_p", "gt", "gt_p", "le", "le_p", "lt", "lt_p", "ne", "ne_p"]
@@ -28,10 +29,9 @@ def compared(b: Builder, operands: Sequence[Value], direction: str) -> Value:
     operand = operands[0].aval
     aval = operand.update(dtype=dtypes.bool_)
     if operand.dtype not in COMPLEX or direction in ("EQ", "NE"):
-        how = f"comparison_direction = #stablehlo<comparison_direction {direction}>"
-        if operand.dtype == dtypes.bool_:  # by default XLA compares them as signed integers, and folds no constants
-            how += ", compare_type = #stablehlo<comparison_type UNSIGNED>"
-        return b.op("stablehlo.compare", operands, aval, how)
+        # By default XLA compares booleans as signed integers, and folds no constants.
+        x, y = operands
+        return lower_comparison(b, x, y, direction, "UNSIGNED" if operand.dtype == dtypes.bool_ else None)
     part = operand.update(dtype=dtypes.real_part_of(operand.dtype))
     reals, imags = ([b.op(f"stablehlo.{name}", [v], part) for v in operands] for name in ("real", "imag"))
     return b.op(

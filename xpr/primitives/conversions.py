@@ -16,6 +16,7 @@ from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import ANY, COMPLEX, FLOATS, INEXACT, INTEGERS, short_name
 from xpr.errors import ArgumentError
 from xpr.key_types import KeyType
+from xpr.primitives.comparison_lowering import lower_comparison
 from xpr.primitives.elementwise_rules import NOT_LINEAR, PYTHON_SCALARS, function_of, linear_unary
 from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import to_front
@@ -63,9 +64,7 @@ def _convert_lower(
         x = b.op("stablehlo.real", [x], x.aval.update(dtype=dtypes.real_part_of(x.aval.dtype)))
     if new_dtype == dtypes.bool_:
         zero = b.constant(0 if x.aval.dtype not in COMPLEX else 0j, x.aval)
-        return [
-            b.op("stablehlo.compare", [x, zero], avals[0], "comparison_direction = #stablehlo<comparison_direction NE>")
-        ]
+        return [lower_comparison(b, x, zero, "NE")]
     if new_dtype in _WITHOUT_NEGATIVE_ZERO and x.aval.dtype in FLOATS:
         x = _zero_where_it_vanishes(b, x, new_dtype)
     return [b.convert(x, new_dtype)]
@@ -78,10 +77,7 @@ def _zero_where_it_vanishes(b: Builder, x: Value, dtype: np.dtype) -> Value:
     """The numbers, but 0 where they round to 0: XLA:CPU writes a negative one as -0, whose bits are those of nan."""
     x = b.convert(x, dtypes.float32) if x.aval.dtype.itemsize == 1 else x
     half = b.constant(float(dtypes.finfo(dtype).smallest_subnormal) / 2, x.aval)
-    vanishes = b.op(
-        "stablehlo.compare", [b.op("stablehlo.abs", [x], x.aval), half], x.aval.update(dtype=dtypes.bool_),
-        "comparison_direction = #stablehlo<comparison_direction LE>",
-    )  # fmt: skip
+    vanishes = lower_comparison(b, b.op("stablehlo.abs", [x], x.aval), half, "LE")
     return b.op("stablehlo.select", [vanishes, b.constant(0, x.aval), x], x.aval)
 
 

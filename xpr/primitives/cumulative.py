@@ -18,6 +18,7 @@ from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dimensions.expressions import surely_below
 from xpr.dtypes import BOOL, FLOATS, NUMBERS, REAL, greatest, least, short_name
+from xpr.primitives.comparison_lowering import lower_comparison
 from xpr.primitives.elementwise import eq, exp, gt, lt, mul, sub
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.flops import per_operand
@@ -256,8 +257,7 @@ cummin = function_of(
 def _join_logarithms(b: Builder, x: Value, y: Value) -> Value:
     """log(e^x + e^y) = max + log1p(e^-|x - y|); of equal ones, infinities among them, x + log 2."""
     aval = x.aval
-    flag = aval.update(dtype=dtypes.bool_)
-    equal = b.op("stablehlo.compare", [x, y], flag, "comparison_direction = #stablehlo<comparison_direction EQ>")
+    equal = lower_comparison(b, x, y, "EQ")
     greater = b.op("stablehlo.maximum", [x, y], aval)
     distance = b.op("stablehlo.abs", [b.op("stablehlo.subtract", [x, y], aval)], aval)
     lesser = b.op("stablehlo.exponential", [b.op("stablehlo.negate", [distance], aval)], aval)

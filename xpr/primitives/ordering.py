@@ -26,6 +26,7 @@ from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.dtypes import COMPLEX, FLOATS, UNSIGNED, int32, int64
 from xpr.primitives import native_calls
+from xpr.primitives.comparison_lowering import is_nan, lower_comparison
 
 _SIGN = {int32: -(2**31), int64: -(2**63)}
 _ALL_BUT_SIGN = {int32: 2**31 - 1, int64: 2**63 - 1}
@@ -46,11 +47,6 @@ def _like(x: Value, dtype: np.dtype) -> ShapedArray:
     return x.aval.update(dtype=dtype, weak_type=False)
 
 
-def _compare(b: Builder, x: Value, y: Value, direction: str) -> Value:
-    how = f"comparison_direction = #stablehlo<comparison_direction {direction}>"
-    return b.op("stablehlo.compare", [x, y], _like(x, dtypes.bool_), how)
-
-
 def _flipped(b: Builder, bits: Value) -> Value:
     """Between the bits of a float and an integer in the same order: negative ones are reversed."""
     dtype = bits.aval.dtype
@@ -66,11 +62,11 @@ def ordered(b: Builder, x: Value, merge_zeros: bool = True) -> Value:
         x = x if dtype.itemsize > 4 else b.convert(x, dtypes.float32)
         if merge_zeros:
             zero = b.constant(0, x.aval)
-            x = b.op("stablehlo.select", [_compare(b, x, zero, "EQ"), zero, x], x.aval)
+            x = b.op("stablehlo.select", [lower_comparison(b, x, zero, "EQ"), zero, x], x.aval)
         wide = int64 if dtype.itemsize > 4 else int32
         bits = _flipped(b, b.op("stablehlo.bitcast_convert", [x], _like(x, wide)))
         last = b.constant(_ALL_BUT_SIGN[wide], bits.aval)
-        return b.op("stablehlo.select", [_compare(b, x, x, "NE"), last, bits], bits.aval)
+        return b.op("stablehlo.select", [is_nan(b, x), last, bits], bits.aval)
     wide = int64 if dtype.itemsize > 4 else int32
     if dtype in UNSIGNED and dtype.itemsize >= 4:
         return _with(b, "xor", b.op("stablehlo.bitcast_convert", [x], _like(x, wide)), _SIGN[wide])
@@ -86,7 +82,7 @@ def with_one_nan(b: Builder, x: Value) -> Value:
     bits = b.op("stablehlo.bitcast_convert", [x], _like(x, wide))
     size = _with(b, "and", bits, _ALL_BUT_SIGN[wide])
     infinite = b.constant(np.asarray(np.inf, x.aval.dtype).view(wide)[()], bits.aval)
-    chosen = b.op("stablehlo.select", [_compare(b, size, infinite, "GT"), size, bits], bits.aval)
+    chosen = b.op("stablehlo.select", [lower_comparison(b, size, infinite, "GT"), size, bits], bits.aval)
     return b.op("stablehlo.bitcast_convert", [chosen], x.aval)
 
 
@@ -128,7 +124,7 @@ def lower_sort(
 
 
 def _first_less(b: Builder, lefts: list[Value], rights: list[Value]) -> Value:
-    return _compare(b, lefts[0], rights[0], "LT")
+    return lower_comparison(b, lefts[0], rights[0], "LT")
 
 
 def sort_ordered(b: Builder, v: Value, dimension: int) -> Value:
@@ -193,9 +189,9 @@ def _order_by_comparison(b: Builder, keys: list[Value], dimension: int) -> Value
     """Sorts the keys and the indices together; GPUs have fast sorts for one key."""
 
     def less(inner: Builder, lefts: list[Value], rights: list[Value]) -> Value:
-        *others, result = (_compare(inner, x, y, "LT") for x, y in zip(lefts[:-1], rights[:-1]))
+        *others, result = (lower_comparison(inner, x, y, "LT") for x, y in zip(lefts[:-1], rights[:-1]))
         for at in range(len(others) - 1, -1, -1):
-            equal = _compare(inner, lefts[at], rights[at], "EQ")
+            equal = lower_comparison(inner, lefts[at], rights[at], "EQ")
             later = inner.op("stablehlo.and", [equal, result], equal.aval)
             result = inner.op("stablehlo.or", [others[at], later], equal.aval)
         return result

@@ -19,6 +19,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, is_linear, register
 from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.primitives.comparison_lowering import lower_comparison
 from xpr.primitives.elementwise import add_any, mul
 from xpr.primitives.shapes import mapped_to
 from xpr.primitives.slicing import pad, slice_in_dim
@@ -77,8 +78,7 @@ def _lower_loop(b: Builder, operands: list[Value], axis: int, reverse: bool, sca
 
     def unfinished(inner: Builder, args: list[Value]) -> list[Value]:
         end = inner.size(-1 if reverse else length, number)
-        different = "comparison_direction = #stablehlo<comparison_direction NE>"
-        return [inner.op("stablehlo.compare", [args[0], end], number.update(dtype=dtypes.bool_), different)]
+        return [lower_comparison(inner, args[0], end, "NE")]
 
     def body(inner: Builder, args: list[Value]) -> list[Value]:
         at, *arrays, carry = args

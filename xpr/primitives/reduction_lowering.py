@@ -31,6 +31,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import is_symbolic_dim, surely_at_least, surely_below
 from xpr.primitives import native_calls
+from xpr.primitives.comparison_lowering import is_nan, lower_comparison, nan_where
 
 Spelling = Callable[[Builder, str, list[Value], ShapedArray], Value]
 
@@ -180,14 +181,9 @@ def _with_negations(b: Builder, operation: str, args: list[Value], scalar: Shape
 
 def _with_comparisons(b: Builder, operation: str, args: list[Value], scalar: ShapedArray) -> Value:
     """`b` where b > a or b is nan, else `a`, for a maximum."""
-
-    def compare(x: Value, y: Value, direction: str) -> Value:
-        how = f"comparison_direction = #stablehlo<comparison_direction {direction}>"
-        return b.op("stablehlo.compare", [x, y], scalar.update(dtype=dtypes.bool_), how)
-
     left, right = args
-    wins = compare(right, left, "GT" if operation == "stablehlo.maximum" else "LT")
-    taken = b.op("stablehlo.or", [wins, compare(right, right, "NE")], wins.aval)
+    wins = lower_comparison(b, right, left, "GT" if operation == "stablehlo.maximum" else "LT")
+    taken = b.op("stablehlo.or", [wins, is_nan(b, right)], wins.aval)
     return b.op("stablehlo.select", [taken, right, left], scalar)
 
 
@@ -239,15 +235,6 @@ def _extreme_and_nan(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int
     result = _reduction(b, x, aval, axes, operation, start, Builder.op)
     flags = result.aval.update(dtype=dtypes.bool_)
     return nan_where(b, _reduction(b, is_nan(b, x), flags, axes, "stablehlo.or", False, Builder.op), result)
-
-
-def is_nan(b: Builder, x: Value) -> Value:
-    differs = "comparison_direction = #stablehlo<comparison_direction NE>"
-    return b.op("stablehlo.compare", [x, x], x.aval.update(dtype=dtypes.bool_), differs)
-
-
-def nan_where(b: Builder, flags: Value, x: Value) -> Value:
-    return b.op("stablehlo.select", [flags, b.constant(np.nan, x.aval), x], x.aval)
 
 
 def _runs(axes: Sequence[int]) -> list[tuple[int, int]]:

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.lower import as_unreduced, lower_eqns
 from xpr.compile.reference import reference_eval
@@ -17,6 +16,7 @@ from xpr.control.scan.layout import loop_groups
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr, effects
 from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.primitives.comparison_lowering import lower_comparison
 
 COUNT = ShapedArray((), np.dtype(np.int32))
 
@@ -103,8 +103,7 @@ def next_count(b: Builder, count: Value) -> Value:
 
 
 def less(b: Builder, x: Value, y: Value) -> Value:
-    direction = "comparison_direction = #stablehlo<comparison_direction LT>"
-    return b.op("stablehlo.compare", [x, y], ShapedArray((), dtypes.bool_), direction)
+    return lower_comparison(b, x, y, "LT")
 
 
 def zeros(b: Builder, avals: Sequence[ShapedArray]) -> list[Value]:

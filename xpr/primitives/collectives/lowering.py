@@ -16,7 +16,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.core.primitive import no_rule
 from xpr.errors import UnsupportedRule
-from xpr.primitives.reduction_lowering import is_nan, nan_where
+from xpr.primitives.comparison_lowering import is_nan, nan_where
 
 NEEDS_AN_AXIS = (
     "It communicates along a named axis, and nothing maps one here: "

@@ -12,6 +12,7 @@ from xpr.backend.mlir_text import int_array, int_list
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import is_symbolic_dim, min_dim
+from xpr.primitives.comparison_lowering import lower_comparison
 from xpr.primitives.gather import windows
 from xpr.primitives.gather.windows import (
     CLIP,
@@ -63,12 +64,9 @@ def _lower_inside(b: Builder, indices: Value, limits: np.ndarray) -> Value:
     if not len(limits):
         return b.constant(True, result)
 
-    def compare(direction: str, bound: Value) -> Value:
-        how = f"comparison_direction = #stablehlo<comparison_direction {direction}>"
-        return b.op("stablehlo.compare", [indices, bound], flags, how)
-
-    low = compare("GE", b.broadcast(b.constant(0, ShapedArray((), indices.aval.dtype)), indices.aval.shape))
-    both = b.op("stablehlo.and", [low, compare("LE", _bounds(b, indices, limits))], flags)
+    zeros = b.broadcast(b.constant(0, ShapedArray((), indices.aval.dtype)), indices.aval.shape)
+    low = lower_comparison(b, indices, zeros, "GE")
+    both = b.op("stablehlo.and", [low, lower_comparison(b, indices, _bounds(b, indices, limits), "LE")], flags)
     return lower_reduction(b, both, result, [flags.ndim - 1], "stablehlo.and", True)
 
 

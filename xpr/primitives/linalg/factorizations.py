@@ -18,6 +18,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dimensions.expressions import min_dim
+from xpr.primitives.comparison_lowering import lower_comparison
 from xpr.primitives.dynamic_slices import dynamic_slice, dynamic_update_slice
 from xpr.primitives.elementwise import add, eq, mul, scalar, sub
 from xpr.primitives.elementwise_rules import NOT_LINEAR
@@ -222,9 +223,7 @@ def _permutation_lower(
     start, end = b.constant(0, ShapedArray((), dtypes.int32)), b.dimension(count)
 
     def condition(inner: Builder, state: list[Value]) -> Value:
-        flag = ShapedArray((), dtypes.bool_)
-        direction = "comparison_direction = #stablehlo<comparison_direction LT>"
-        return inner.op("stablehlo.compare", [state[0], end], flag, direction)
+        return lower_comparison(inner, state[0], end, "LT")
 
     def advance(inner: Builder, state: list[Value]) -> list[Value]:
         def body(i: Any, pivots: Any, order: Any) -> list[Any]:

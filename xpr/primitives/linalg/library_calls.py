@@ -16,6 +16,7 @@ from xpr.backend.mlir_text import int_list
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.errors import UnsupportedRule
+from xpr.primitives.comparison_lowering import lower_comparison
 
 _LETTER = {dtypes.float32: "s", dtypes.float64: "d", dtypes.complex64: "c", dtypes.complex128: "z"}
 
@@ -111,9 +112,7 @@ def _layout(aval: ShapedArray, stack: int) -> str:
 
 def where_solved(b: Builder, info: Value, values: Sequence[Value], or_more: bool = False) -> list[Value]:
     """The values, nan for problems of which `info` says by not being 0 (`or_more`: by being less) that they failed."""
-    flag = info.aval.update(dtype=dtypes.bool_)
-    direction = f"comparison_direction = #stablehlo<comparison_direction {'GE' if or_more else 'EQ'}>"
-    solved = b.op("stablehlo.compare", [info, b.constant(0, info.aval)], flag, direction)
+    solved = lower_comparison(b, info, b.constant(0, info.aval), "GE" if or_more else "EQ")
     stack = range(info.aval.ndim)
     return [
         b.op(

@@ -20,6 +20,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
+from xpr.primitives.comparison_lowering import lower_comparison
 
 
 class Expression:
@@ -97,9 +98,7 @@ class Expression:
 
     def _compared(self, other: Any, direction: str) -> Expression:
         other = other if isinstance(other, Expression) else self.constant(other)
-        aval = self.value.aval.update(dtype=dtypes.bool_, weak_type=False)
-        how = f"comparison_direction = #stablehlo<comparison_direction {direction}>"
-        return Expression(self.builder, self.builder.op("stablehlo.compare", [self.value, other.value], aval, how))
+        return Expression(self.builder, lower_comparison(self.builder, self.value, other.value, direction))
 
     def __lt__(self, other: Any) -> Expression:
         return self._compared(other, "LT")

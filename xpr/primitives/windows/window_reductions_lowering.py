@@ -23,6 +23,7 @@ from xpr.backend.mlir_text import int_array, int_matrix
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.primitives.comparison_lowering import lower_comparison
 from xpr.primitives.windows.sizes import count_windows
 
 FEW = 16  # so many slices are joined directly
@@ -168,7 +169,7 @@ def lower_gather(
     slices = zip(window_slices(b, x, out.shape, window), window_slices(b, tangents, out.shape, window))
     best, best_tangent = next(slices)
     for value, tangent in slices:
-        keep = _compare(b, best, value, direction)
+        keep = lower_comparison(b, best, value, direction)
         best = b.op("stablehlo.select", [keep, best, value], best.aval)
         best_tangent = b.op("stablehlo.select", [keep, best_tangent, tangent], best_tangent.aval)
     return best_tangent
@@ -192,7 +193,7 @@ def lower_scatter(
     shape = out.shape if direct else padded_x.aval.shape
     total = None
     for number, starts in enumerate(offsets(window)):
-        is_chosen = _compare(b, chosen, b.constant(number, chosen.aval), "EQ")
+        is_chosen = lower_comparison(b, chosen, b.constant(number, chosen.aval), "EQ")
         share = b.op("stablehlo.select", [is_chosen, source, zero], source.aval)
         share = _scattered(b, share, [start - low for start, low in zip(starts, lows)], shape, window["window_strides"])
         total = share if total is None else b.op("stablehlo.add", [total, share], share.aval)
@@ -206,7 +207,7 @@ def _chosen(b: Builder, x: Value, counts: ShapedArray, direction: str, window: W
     best = next(slices)
     chosen = b.constant(0, counts.update(dtype=dtypes.int32))
     for number, value in enumerate(slices, 1):
-        keep = _compare(b, best, value, direction)
+        keep = lower_comparison(b, best, value, direction)
         best = b.op("stablehlo.select", [keep, best, value], best.aval)
         chosen = b.op("stablehlo.select", [keep, chosen, b.constant(number, chosen.aval)], chosen.aval)
     return chosen
@@ -228,11 +229,6 @@ def _unspread(b: Builder, total: Value, out: ShapedArray, window: Window) -> Val
     return _slice(b, inner, [0] * out.ndim, list(out.shape), list(window["base_dilation"]))
 
 
-def _compare(b: Builder, x: Value, y: Value, direction: str) -> Value:
-    properties = f"comparison_direction = #stablehlo<comparison_direction {direction}>"
-    return b.op("stablehlo.compare", [x, y], x.aval.update(dtype=dtypes.bool_), properties)
-
-
 # -- StableHLO's operations
 
 
@@ -246,7 +242,7 @@ def _keeping_better(direction: str, types: list[ShapedArray]) -> Any:
 
     def body(b: Builder, values: list[Value]) -> list[Value]:
         best, best_tangent, value, tangent = values
-        keep = _compare(b, best, value, direction)
+        keep = lower_comparison(b, best, value, direction)
         pairs = zip(((best, value), (best_tangent, tangent)), scalars)
         return [b.op("stablehlo.select", [keep, *pair], scalar) for pair, scalar in pairs]
 
@@ -293,7 +289,7 @@ def _lower_select_and_scatter(
         f"window_strides = {int_array(window['window_strides'])}, padding = {int_matrix([(0, 0)] * out.ndim)}"
     )
     regions = [
-        b.region([key, key], lambda inner, values: [_compare(inner, values[0], values[1], direction)]),
+        b.region([key, key], lambda inner, values: [lower_comparison(inner, values[0], values[1], direction)]),
         b.region([scalar, scalar], lambda inner, values: [inner.op("stablehlo.add", values, scalar)]),
     ]
     whole = out.update(shape=padded_x.aval.shape)
