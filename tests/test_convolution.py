@@ -252,6 +252,16 @@ def test_integers_and_booleans() -> None:
     assert lax.reduce_window(x > 1, False, lax.bitwise_or, (2,)).tolist() == [True, True]
 
 
+def test_a_function_that_drops_a_sum_is_no_sum() -> None:
+    def last(a: Any, b: Any) -> Any:
+        a + b
+        return b
+
+    x = jnp.arange(1.0, 5.0)
+    assert lax.reduce_window(x, 0.0, last, (2,)).tolist() == [2, 3, 4]
+    assert lax.reduce(x, 0.0, last, (0,)) == 4
+
+
 def operations(f: Any, *args: Any) -> list[str]:
     return [eqn.primitive.name for eqn in xpr.make_jaxpr(f)(*args).eqns]
 

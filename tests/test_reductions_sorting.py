@@ -137,6 +137,15 @@ def test_top_k(dtype):
                 same(got, wanted)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int32", "uint8", "bool"])
+def test_the_least_elements_of_every_dtype(dtype):
+    x = few_values((3, 7), dtype)
+    values, indices = lax.approx_min_k(x, 2)
+    assert values.dtype == x.dtype
+    np.testing.assert_array_equal(values, np.sort(x, -1)[:, :2])
+    np.testing.assert_array_equal(np.take_along_axis(x, np.asarray(indices), -1), values)
+
+
 @pytest.mark.parametrize("dtype", ["int64", "uint64", "float64"])
 def test_top_k_of_wide_numbers(dtype):
     with xpr.enable_x64():

@@ -151,14 +151,21 @@ _KNOWN: dict[Primitive, tuple[Callable[..., Any], Callable[..., Any], Callable[[
 }
 
 
-def _known_reduction(of_scalars: Callable[..., list[Any]], aval: ShapedArray) -> Any:
-    """The element of `_KNOWN` for a function that is one operation on two scalars, or None."""
-    scalar = ShapedArray((), aval.dtype)
+def operation_on_two(of_scalars: Callable[..., list[Any]], dtype: np.dtype) -> Primitive | None:
+    """The primitive that a function applies to two scalars, if that is all it does; or None."""
+    scalar = ShapedArray((), dtype)
     closed = stage(of_scalars, [scalar, scalar])
     eqns, jaxpr = closed.eqns, closed.jaxpr
     if len(eqns) != 1 or closed.consts or set(eqns[0].invars) != set(jaxpr.invars) or jaxpr.outvars != eqns[0].outvars:
         return None
-    primitive = eqns[0].primitive
+    return eqns[0].primitive
+
+
+def _known_reduction(of_scalars: Callable[..., list[Any]], aval: ShapedArray) -> Any:
+    """The element of `_KNOWN` for a function that is one of these operations on two scalars, or None."""
+    primitive = operation_on_two(of_scalars, aval.dtype)
+    if primitive is None:
+        return None
     if primitive in (e.add_p, e.mul_p) and aval.dtype == dtypes.bool_:
         return None
     if primitive in (e.max_p, e.min_p) and aval.dtype in dtypes.COMPLEX:

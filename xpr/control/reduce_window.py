@@ -15,7 +15,7 @@ import numpy as np
 
 from xpr import dtypes, tree
 from xpr.control.groups import split_list
-from xpr.control.reduce import start_of
+from xpr.control.reduce import operation_on_two, start_of
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.primitive import Primitive
 from xpr.core.source import describe_function
@@ -32,7 +32,6 @@ from xpr.primitives.windows.window_reductions import (
 from xpr.primitives.windows.window_reductions_lowering import Window, offsets, windowed_shape
 from xpr.transforms.batch import batch_flat
 from xpr.transforms.boundary import boundary
-from xpr.transforms.stage import stage
 
 __all__ = ["reduce_window"]
 
@@ -104,19 +103,14 @@ _FUNCTIONS = {add: add_p, max: max_p, min: min_p}
 
 def _monoid(computation: Callable[..., Any], aval: ShapedArray, structure: Any) -> Any:
     """The element of `_MONOIDS` for a function that is one of these operations on two scalars, or None."""
-    known = _FUNCTIONS.get(computation)
-    if known is None:
-        scalar = ShapedArray((), aval.dtype)
-        closed = stage(_flat(computation, structure), [scalar, scalar])
-        eqns = closed.jaxpr.eqns
-        if len(eqns) != 1 or closed.consts or set(eqns[0].invars) != set(closed.jaxpr.invars):
-            return None
-        known = eqns[0].primitive
-        if aval.dtype == dtypes.bool_:
-            known = _LOGICAL.get(known, known)
-    if (known is add_p and aval.dtype == dtypes.bool_) or (known is not add_p and aval.dtype in dtypes.COMPLEX):
+    operation = _FUNCTIONS.get(computation) or operation_on_two(_flat(computation, structure), aval.dtype)
+    if operation is None:
         return None
-    return _MONOIDS.get(known)
+    if aval.dtype == dtypes.bool_:
+        operation = _LOGICAL.get(operation, operation)
+    if (operation is add_p and aval.dtype == dtypes.bool_) or (operation is not add_p and aval.dtype in dtypes.COMPLEX):
+        return None
+    return _MONOIDS.get(operation)
 
 
 def _reduce_by(monoid: Any, x: Any, start: Any, window: Window) -> Any:

@@ -46,7 +46,7 @@ def _bits(
 
 
 def _shift_reference(shift: Callable[[Any, Any], Any], overflow: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
-    """Shifts as XLA does them: by the width or more, all bits are gone."""
+    """The rule of a shift as XLA does it: by the width or more, all bits are those that `overflow` gives."""
 
     def reference(x: Any, y: Any) -> Any:
         x, y = np.asarray(x), np.asarray(y)
@@ -70,7 +70,7 @@ def _shifted_as_bytes(shift: Callable[[Any, Any], Any], x: np.ndarray, y: np.nda
 
 
 def _arithmetic_right(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Moves the highest bit in, also for unsigned integers."""
+    """Shifts right, filled with the highest bit, also for unsigned integers."""
     signed = np.dtype(f"int{8 * x.dtype.itemsize}")
     return (x.view(signed) >> y.astype(signed)).view(x.dtype)
 
@@ -90,7 +90,7 @@ bitwise_and = function_of(
     """The bitwise and of two arrays of integers or booleans.
 
     Args:
-      x: an array of integers, or of booleans where there is no shift.
+      x: an array of integers or booleans.
       y: an array of the same shape and dtype, or a scalar.
 
     Returns:
@@ -108,7 +108,7 @@ bitwise_or = function_of(
     """The bitwise or of two arrays of integers or booleans.
 
     Args:
-      x: an array of integers, or of booleans where there is no shift.
+      x: an array of integers or booleans.
       y: an array of the same shape and dtype, or a scalar.
 
     Returns:
@@ -126,7 +126,7 @@ bitwise_xor = function_of(
     """The bitwise exclusive or of two arrays of integers or booleans.
 
     Args:
-      x: an array of integers, or of booleans where there is no shift.
+      x: an array of integers or booleans.
       y: an array of the same shape and dtype, or a scalar.
 
     Returns:
@@ -154,7 +154,7 @@ shift_left = function_of(
     """The bits of `x` shifted left by `y` positions.
 
     Args:
-      x: an array of integers, or of booleans where there is no shift.
+      x: an array of integers.
       y: an array of the same shape and dtype, or a scalar.
 
     Returns:
@@ -177,7 +177,7 @@ shift_right_logical = function_of(
     """The bits of `x` shifted right by `y` positions, filled with zeros.
 
     Args:
-      x: an array of integers, or of booleans where there is no shift.
+      x: an array of integers.
       y: an array of the same shape and dtype, or a scalar.
 
     Returns:
@@ -198,7 +198,7 @@ shift_right_arithmetic = function_of(
     """The bits of `x` shifted right by `y` positions, filled with its sign bit.
 
     Args:
-      x: an array of integers, or of booleans where there is no shift.
+      x: an array of integers.
       y: an array of the same shape and dtype, or a scalar.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Concatenation and splitting of arrays, and functions written with slices."""
+"""Functions written with concatenation, slices and top_k: split, stack, tile, the k greatest or least elements."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any
 
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import context
+from xpr.dtypes import FLOATS
 from xpr.errors import ShardingTypeError
-from xpr.primitives.elementwise import neg
+from xpr.primitives.elementwise import bitwise_not, neg
 from xpr.primitives.shapes import (
     broadcast_in_dim,
     broadcast_to,
@@ -214,8 +215,8 @@ def approx_max_k(
     """The k greatest elements along an axis and their indices, exactly, whatever the recall asked for.
 
     Args:
-      operand: an array of real numbers.
-      k: how many.
+      operand: an array of real numbers or booleans.
+      k: how many; at most the size of the axis.
       reduction_dimension: the axis.
       recall_target: has no effect.
       reduction_input_size_override: has no effect.
@@ -223,6 +224,10 @@ def approx_max_k(
 
     Returns:
       `(elements, indices)`, with size `k` along the axis.
+
+    Raises:
+      TypeError: the operand is complex.
+      ValueError: there is no such axis, or it has fewer than `k` elements.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.approx_max_k(jnp.array([1.0, 3.0, 2.0]), 2)
@@ -245,8 +250,8 @@ def approx_min_k(
     """The k least elements along an axis and their indices, exactly, whatever the recall asked for.
 
     Args:
-      operand: an array of real numbers.
-      k: how many.
+      operand: an array of real numbers or booleans.
+      k: how many; at most the size of the axis.
       reduction_dimension: the axis.
       recall_target: has no effect.
       reduction_input_size_override: has no effect.
@@ -255,9 +260,14 @@ def approx_min_k(
     Returns:
       `(elements, indices)`, with size `k` along the axis.
 
+    Raises:
+      TypeError: the operand is complex.
+      ValueError: there is no such axis, or it has fewer than `k` elements.
+
     >>> from xpr import lax, numpy as jnp
     >>> lax.approx_min_k(jnp.array([1.0, 3.0, 2.0]), 2)
     (Array([1., 2.], dtype=float32), Array([0, 2], dtype=int32))
     """
-    values, indices = approx_max_k(neg(operand), k, reduction_dimension)
-    return neg(values), indices
+    reversed_order = neg if aval_of(operand).dtype in FLOATS else bitwise_not  # no integer is lost: ~x is -x - 1
+    values, indices = approx_max_k(reversed_order(operand), k, reduction_dimension)
+    return reversed_order(values), indices

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from xpr.backend.stablehlo import Builder, Value
-from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.dtypes import FLOATS, INEXACT, INTEGERS, NUMBERS
 from xpr.primitives import complex_functions
 from xpr.primitives.arithmetic import div, sub
@@ -38,6 +39,8 @@ __all__ = [
     "square_p",
 ]  # fmt: skip
 
+T = TypeVar("T")
+
 # -- Powers
 
 
@@ -61,37 +64,31 @@ square = function_of(
 )
 
 
+def _by_squaring(base: T, exponent: int, product: Callable[[T, T], T]) -> T:
+    """The power of a base to an exponent of at least 1, by repeated squaring."""
+    result = None
+    while exponent > 1:
+        if exponent & 1:
+            result = base if result is None else product(result, base)
+        exponent >>= 1
+        base = product(base, base)
+    return base if result is None else product(result, base)
+
+
 def _integer_pow_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, y: int) -> list[Value]:
-    """Repeated squaring."""
-    (base,) = operands
-    aval = avals[0]
+    (base,), (aval,) = operands, avals
     if y == 0:
         return [b.constant(1, aval)]
-    result, power, remaining = None, base, -y if y < 0 else y
-    while remaining:
-        if remaining & 1:
-            result = power if result is None else b.op("stablehlo.multiply", [result, power], aval)
-        remaining >>= 1
-        if remaining:
-            power = b.op("stablehlo.multiply", [power, power], aval)
-    assert result is not None  # y is not zero, so some bit was set
-    return [b.op("stablehlo.divide", [b.constant(1, aval), result], aval) if y < 0 else result]
+    power = _by_squaring(base, abs(y), lambda left, right: b.op("stablehlo.multiply", [left, right], aval))
+    return [b.op("stablehlo.divide", [b.constant(1, aval), power], aval) if y < 0 else power]
 
 
 def _integer_pow_reference(x: Any, *, y: int) -> Any:
-    """As it is lowered: the same products in the same order."""
     x = np.asarray(x)
     if y == 0:
         return np.ones_like(x)
-    result: Any = None
-    power, remaining = x, abs(y)
-    while remaining:
-        if remaining & 1:
-            result = power if result is None else result * power
-        remaining >>= 1
-        if remaining:
-            power = power * power
-    return np.divide(1, result).astype(x.dtype) if y < 0 else result
+    power = _by_squaring(x, abs(y), operator.mul)
+    return np.divide(1, power).astype(x.dtype) if y < 0 else power
 
 
 def _integer_pow_flops(operands: Sequence[ShapedArray], results: Sequence[ShapedArray], *, y: int) -> int:
@@ -117,12 +114,16 @@ def integer_pow(x: Any, y: int) -> Any:
       An array of the same shape and dtype.
 
     Raises:
-      TypeError: a negative power of integers.
+      TypeError: the power is no integer, or a negative one of integers.
 
     >>> from xpr import lax
     >>> lax.integer_pow(2.0, 3)
     Array(8., dtype=float32, weak_type=True)
     """
+    if not isinstance(y, (int, np.integer)):
+        raise TypeError(
+            f"integer_pow: the power must be a static integer, and is {describe(y)}. lax.pow takes any other."
+        )
     if y < 0 and aval_of(x).dtype in INTEGERS:
         raise TypeError(
             f"integer_pow: a negative power ({y}) of integers is not an integer. Convert to a float dtype first."

@@ -73,11 +73,15 @@ def round(x: Any, rounding_method: int = RoundingMethod.AWAY_FROM_ZERO) -> Any:
     Returns:
       Floats of the same shape.
 
+    Raises:
+      TypeError: the operand is not of floats.
+      ValueError: there is no such rounding method.
+
     >>> from xpr import lax
     >>> lax.round(2.5)
     Array(3., dtype=float32, weak_type=True)
     """
-    return round_p.bind(x, rounding_method=int(rounding_method))
+    return round_p.bind(x, rounding_method=int(RoundingMethod(rounding_method)))
 
 
 is_finite_p = elementwise(

@@ -18,6 +18,7 @@ from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.dimensions.expressions import is_symbolic_dim, max_dim
 from xpr.dimensions.slices import slice_bounds
 from xpr.dtypes import NUMBERS, short_name
+from xpr.primitives.comparison_lowering import lower_comparison
 from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import (
     as_array,
@@ -91,11 +92,7 @@ def _select_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -
         if which.aval.dtype == dtypes.bool_:
             below, first, second = which, options[1], options[0]
         else:
-            flag = which.aval.update(dtype=dtypes.bool_)
-            bound = b.constant(low + half, which.aval)
-            below = b.op(
-                "stablehlo.compare", [which, bound], flag, "comparison_direction = #stablehlo<comparison_direction LT>"
-            )
+            below = lower_comparison(b, which, b.constant(low + half, which.aval), "LT")
             first, second = choose(low, options[:half]), choose(low + half, options[half:])
         return b.op("stablehlo.select", [below, first, second], avals[0])
 
@@ -162,6 +159,9 @@ def select_n(which: Any, *cases: Any) -> Any:
 
     Returns:
       An array of that shape and dtype.
+
+    Raises:
+      TypeError: there are no cases, their types differ, or `which` has another shape or dtype.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.select_n(jnp.array([True, False]), jnp.array([1, 2]), jnp.array([3, 4]))
@@ -263,6 +263,9 @@ def slice_(
 
     Returns:
       An array with as many axes.
+
+    Raises:
+      TypeError: a bound is outside of its axis, a stride is less than 1, or there are not as many as axes.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.slice(jnp.arange(5), (1,), (4,))
@@ -414,8 +417,9 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
       An array of the same dtype.
 
     Raises:
-      TypeError: `padding_config` has not three integers for each axis, or `padding_value` is not a scalar of the same
-        dtype.
+      TypeError: `padding_value` is of another dtype.
+      ValueError: `padding_config` has not three integers for each axis, `padding_value` is no scalar, or more elements
+        are removed along an axis than there are.
       ShardingTypeError: an unreduced operand is padded with another value than 0.
 
     >>> from xpr import lax, numpy as jnp
@@ -423,7 +427,7 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     Array([7, 0, 7, 1], dtype=int32)
     """
     config = tuple([tuple([n if is_symbolic_dim(n) else int(n) for n in c]) for c in padding_config])
-    if any(len(each) != 3 for each in config):
+    if any(len(axis_config) != 3 for axis_config in config):
         raise ValueError(f"pad: padding_config is (low, high, interior) for each axis, not {config}.")
     if any(interior < 0 for _, _, interior in config):
         raise ValueError(f"pad: interior padding in padding_config must be nonnegative, and it is {config}.")
@@ -518,12 +522,17 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Any:
     Returns:
       An array.
 
+    Raises:
+      TypeError: there are no operands, dtypes or the sizes of other axes differ, or there is no such axis.
+
     >>> from xpr import lax, numpy as jnp
     >>> lax.concatenate([jnp.arange(2), jnp.arange(1)], 0)
     Array([0, 1, 0], dtype=int32)
     """
     if len(operands) == 1:
         return as_array(operands[0])
+    if not len(operands):
+        raise TypeError("concatenate: there is nothing to join. Pass at least one array.")
     return concatenate_p.bind(*operands, dimension=dimension)
 
 
