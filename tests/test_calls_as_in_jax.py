@@ -264,6 +264,8 @@ def test_objects_with_an_array_are_no_arguments_of_jit(around):
         (lambda: lax.expand_dims(jnp.ones(2), (5,)), ValueError, "axis 5 is out of bounds"),
         (lambda: lax.squeeze(jnp.ones((2, 1)), (4,)), ValueError, "axis 4 is out of bounds"),
         (lambda: lax.approx_max_k(1.0, 1), ValueError, "axis -1 is out of bounds"),
+        (lambda: lax.pad(jnp.arange(3), 1.5, [(1, 0, 0)]), TypeError, "the padding value must have the array's dtype"),
+        (lambda: lax.dynamic_update_index_in_dim(jnp.arange(3), 1.5, 0, 0), TypeError, "must have one dtype"),
         (lambda: lax.concatenate([], 0), TypeError, "concatenate: there is nothing to join"),
         (lambda: lax.round(1.5, 2), ValueError, "2 is not a valid RoundingMethod"),
         (lambda: lax.integer_pow(2.0, 0.5), TypeError, "integer_pow: the power must be a static integer, and is 0.5"),

@@ -58,6 +58,12 @@ def test_mapped():
     agree(run, 2e-5)
 
 
+def test_results_of_eager_calls_are_arrays():
+    solution = lax.custom_linear_solve(lambda x: 2 * x, 4.0, lambda matvec, b: b / 2)
+    root = lax.custom_root(lambda x: x - 2.0, 1.0, lambda f, x: 2.0, lambda g, y: y / g(1.0))
+    assert isinstance(solution, xpr.Array) and isinstance(root, xpr.Array) and solution == root == 2
+
+
 def test_symmetric_equations_and_pytrees():
     def run(library):
         def solve(scale, b):

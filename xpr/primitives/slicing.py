@@ -17,8 +17,9 @@ from xpr.core.interpreter import Tracer
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.dimensions.expressions import is_symbolic_dim, max_dim
 from xpr.dimensions.slices import slice_bounds
-from xpr.dtypes import NUMBERS, short_name
+from xpr.dtypes import INEXACT, NUMBERS, short_name
 from xpr.primitives.comparison_lowering import lower_comparison
+from xpr.primitives.elementwise_rules import PYTHON_SCALARS
 from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import (
     as_array,
@@ -431,9 +432,17 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
         raise ValueError(f"pad: padding_config is (low, high, interior) for each axis, not {config}.")
     if any(interior < 0 for _, _, interior in config):
         raise ValueError(f"pad: interior padding in padding_config must be nonnegative, and it is {config}.")
-    if type(padding_value) in (bool, int, float, complex):
-        padding_value = np.asarray(padding_value, aval_of(operand).dtype)[()]
-    return pad_with(operand, padding_value, config)
+    return pad_with(operand, number_like(padding_value, operand), config)
+
+
+def number_like(x: Any, array: Any) -> Any:
+    """A Python number in the dtype of an array; a float that no integer equals stays one for arrays of integers."""
+    if type(x) not in PYTHON_SCALARS:
+        return x
+    dtype = aval_of(array).dtype
+    if type(x) is float and dtype not in INEXACT and not x.is_integer():
+        return x
+    return np.asarray(x, dtype)[()]
 
 
 def pad_with(operand: Any, padding_value: Any, config: tuple[tuple[Any, ...], ...]) -> Any:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from xpr.core.avals import aval_of
 from xpr.primitives.dynamic_slices import dynamic_slice, dynamic_update_slice, one_dtype, wrapped
 from xpr.primitives.gather.gather_scatter import gather_p
 from xpr.primitives.gather.windows import FILL_OR_DROP, GatherDimensionNumbers
 from xpr.primitives.shapes import one_axis, reshape, squeeze
-from xpr.primitives.slicing import concatenate, slice_
+from xpr.primitives.slicing import concatenate, number_like, slice_
 
 __all__ = [
     "dynamic_index_in_dim", "dynamic_slice_in_dim", "dynamic_update_index_in_dim", "dynamic_update_slice_in_dim",
@@ -115,7 +113,7 @@ def dynamic_update_index_in_dim(
       An array of the shape and dtype of `operand`.
 
     Raises:
-      TypeError: the update has another number of axes.
+      TypeError: the update has another number of axes, or another dtype.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.dynamic_update_index_in_dim(jnp.zeros(3), 1.0, 2, axis=0)
@@ -123,8 +121,7 @@ def dynamic_update_index_in_dim(
     """
     shape, axis = _axis_of(operand, axis)
     aval = aval_of(update)
-    if type(update) in (bool, int, float, complex):
-        update = np.asarray(update, aval_of(operand).dtype)[()]
+    update = number_like(update, operand)
     if aval.ndim != len(shape):
         if aval.ndim != len(shape) - 1:
             raise TypeError(

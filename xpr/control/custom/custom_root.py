@@ -24,6 +24,7 @@ from xpr.dtypes import INEXACT
 from xpr.primitives.elementwise import neg
 from xpr.primitives.shapes import instantiate
 from xpr.transforms.boundary import boundary
+from xpr.transforms.flat import as_array
 from xpr.transforms.jvp import push_forward
 from xpr.transforms.stage import stage
 
@@ -74,7 +75,7 @@ def custom_root(
     if rules.is_plain():
         solution = solve(f, initial_guess)
         _check_root(solution, initial_guess, solve, has_aux)
-        return solution
+        return tree.map(as_array, solution)
 
     def solved(guess: Any) -> Any:
         solution = solve(f, guess)

@@ -33,6 +33,7 @@ from xpr.primitives.shapes import instantiate, mapped_to
 from xpr.text.parameters import register_parameter
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.boundary import boundary
+from xpr.transforms.flat import as_array
 from xpr.transforms.jvp import push_forward
 from xpr.transforms.transpose import transpose_jaxpr
 
@@ -233,7 +234,7 @@ def custom_linear_solve(
     if rules.is_plain():
         solution = solve(matvec, b)
         _check_solution(solution, b, solve, "solve", has_aux)
-        return solution
+        return tree.map(as_array, solution)
 
     def solver(fun: Callable[..., Any], apply: Callable[[Any], Any], what: str) -> Body:
         def of_b(rhs: Any) -> Any:
