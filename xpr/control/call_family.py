@@ -19,9 +19,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, TypeVar
 
 from xpr.compile.reference import reference_eval
-from xpr.control.groups import mask, split_list
+from xpr.control.activity import is_active
+from xpr.control.groups import mask, split_list, unmask
 from xpr.control.refs import call_on_values
-from xpr.core.avals import ShapedArray, Zero, same_types, types_of
+from xpr.core.avals import ShapedArray, same_types, types_of
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, constvars_to_invars
 from xpr.core.primitive import Linear, Primitive, register
 from xpr.passes.dce import smaller_call
@@ -64,10 +65,10 @@ class JaxprCall:
         self, closed: ClosedJaxpr, operands: Sequence[Any], in_specs: Specs = (), out_specs: Specs = ()
     ) -> list[Any]:
         """Calls another jaxpr."""
-        every, params = self.operation(closed, operands, in_specs, out_specs)
+        all_operands, params = self.operation(closed, operands, in_specs, out_specs)
         if uses_of_refs(params[self.parameter]).used:
-            return call_on_values(self.primitive, every, params, self.parameter)
-        return self.primitive.bind(*every, **params)
+            return call_on_values(self.primitive, all_operands, params, self.parameter)
+        return self.primitive.bind(*all_operands, **params)
 
     # -- Types
 
@@ -162,11 +163,10 @@ def call_family(
         return kind(primitive, params).types(avals)
 
     def jvp(primals: Sequence[Any], tangents: Sequence[Any], /, **params: Any) -> Any:
-        call = kind(primitive, params)
-        is_active = tuple([type(t) is not Zero for t in tangents])
-        closed, out_active = call.derived(jvp_jaxpr, is_active)
-        operands = [*primals, *mask(tangents, is_active)]
-        outs = call.bind(closed, operands, *call.jvp_specs(is_active, out_active))
+        call, active = kind(primitive, params), is_active(tangents)
+        closed, out_active = call.derived(jvp_jaxpr, active)
+        operands = [*primals, *mask(tangents, active)]
+        outs = call.bind(closed, operands, *call.jvp_specs(active, out_active))
         outs, out_tangents = split_list(outs, len(out_active))
         return outs, _tangents(call, out_tangents, out_active)
 
@@ -174,29 +174,26 @@ def call_family(
         trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]
     ) -> Any:
         """One call for the results and residuals, one in the linear program for the tangents."""
-        call = kind(primitive, params)
-        is_active = tuple([type(t) is not Zero for t in tangents])
-        split = call.derived(linearize_jaxpr, is_active)
-        primal, primal_specs, linear, linear_specs = call.halves(split, is_active)
+        call, active = kind(primitive, params), is_active(tangents)
+        split = call.derived(linearize_jaxpr, active)
+        primal, primal_specs, linear, linear_specs = call.halves(split, active)
         operands, params = call.operation(primal, primals, *primal_specs)
         results = trace.parent.process(primitive, operands, params)  # type: ignore[union-attr]  # never the bottom
         outs, computed = split_list(results, len(split.active_outs))
         if not any(split.active_outs):
             return outs, with_zeros([], split.active_outs, call.result_avals())
-        operands = [*split.residuals(primals, computed), *mask(tangents, is_active)]
+        operands = [*split.residuals(primals, computed), *mask(tangents, active)]
         out_tangents = call.bind(ClosedJaxpr(linear), operands, *linear_specs)
         return outs, _tangents(call, out_tangents, split.active_outs)
 
     def transpose(cts: Sequence[Any], operands: Sequence[Any], /, **params: Any) -> list[Any]:
         call = kind(primitive, params)
         is_linear = tuple([type(x) is Linear for x in operands])
-        has_ct = tuple([type(ct) is not Zero for ct in cts])
+        has_ct = is_active(cts)
         closed, affected = call.derived(transpose_jaxpr, is_linear, has_ct)
         known = [x for x in operands if type(x) is not Linear]
-        actual = call.transposed(closed, known, mask(cts, has_ct), is_linear, has_ct, affected)
-        computed = iter(actual)
-        of_linear = iter([next(computed) if flag else None for flag in affected])
-        return [next(of_linear) if flag else None for flag in is_linear]
+        linear_cts = call.transposed(closed, known, mask(cts, has_ct), is_linear, has_ct, affected)
+        return unmask(unmask(linear_cts, affected), is_linear)
 
     def batch_named(
         axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], /, **params: Any

@@ -42,16 +42,24 @@ def staged_for_calls(fun: Callable[..., Sequence[Any]], avals: Sequence[Any]) ->
 
 def clear_compiled() -> None:
     """Clears the caches of the library's functions."""
-    for each in traced_functions:
-        each.forget()
+    for function in traced_functions:
+        function.forget()
 
 
 def remember_run(
     known: KnownCalls, call: Call, avals: Sequence[ShapedArray], jaxpr: Jaxpr, consts: Sequence[Any], out_tree: Any
 ) -> None:
-    """Has calls of this kind find at once the program that has run for it, with constants, on the default device.
+    """Stores the program that has just run for a call, with its constants: calls of the same kind find it in `known`.
 
-    `avals` are the types of the call's leaves. Nothing is done where the program ran elsewhere.
+    Nothing is stored if the program did not run on the default device.
+
+    Args:
+      known: the stored calls.
+      call: the call.
+      avals: the types of its leaves.
+      jaxpr: the jaxpr of the program.
+      consts: the leading operands of the program, before the call's leaves.
+      out_tree: the structure of the results.
     """
     executable = recent_program(jaxpr)
     if executable is None or any(type(x) is Array and x._device is not None for x in call.leaves):

@@ -2,9 +2,10 @@
 
 It is for functions with NumPy's signatures, which are a few equations while tracing. Called eagerly, operation by
 operation, each would read and write all elements of large arrays; and for small ones, most of the time would go into
-looking at arguments. So the function is traced once for each signature. Where all its operations are such that each
-would run in NumPy, they do so, one after the other; else they are one compiled program. What has more operations than a
-call of a program takes time is compiled, too, once it was called often enough; its results are the same.
+looking at arguments. So the function is traced once for each signature. If each of its operations would run in NumPy,
+they do so, one after the other; else they are one compiled program. A function of more than a few operations, which
+NumPy takes longer for than a compiled program does, is compiled once it was called often enough; its results are the
+same.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ _INT32 = range(-(2**31), 2**31)
 _STATIC = bool, int, float, complex, str, type, Enum, np.generic, np.dtype, type(None)
 
 
-_FEW = 8  # operations, which run in NumPy in the time of a call of a program
-_WORTH_COMPILING = 5000  # operations, which run in NumPy in the time that a program is compiled
+_FEW = 8  # operations: so many run in NumPy in the time of a call of a program
+_WORTH_COMPILING = 5000  # operations: so many run in NumPy in the time that a program is compiled
 
 
 @dataclass(slots=True)
@@ -130,7 +131,7 @@ class _Programs:
         operands: Sequence[int | str],
         avals: Sequence[ShapedArray],
     ) -> None:
-        """Has calls of this kind find their program in `known`, if its operands have the order of leaves there."""
+        """Stores the program in `known` for calls of this kind, if its operands are in the order of a call's leaves."""
         by_name = [where for where in operands if isinstance(where, str)]
         if by_name == sorted(by_name):
             static: dict[int | str, Any] = {i: x for i, x in enumerate(args) if i not in operands}
@@ -164,7 +165,7 @@ class _Programs:
 
         try:
             closed = staged_for_calls(flat, avals)
-        except Exception:  # which the function raises again when it is called as it is
+        except Exception:  # the function is then called as it is, and raises it again
             return None
         jaxpr = constvars_to_invars(inline_calls(closed))
         on_host = None if closed.consts else host_program(jaxpr)

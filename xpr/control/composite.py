@@ -37,7 +37,7 @@ def _lower(
     b: Builder, operands: list[Value], avals: list[ShapedArray], *, jaxpr: Jaxpr, name: str, version: int,
     attributes: Attributes,
 ) -> list[Value]:  # fmt: skip
-    if effects(jaxpr):  # which an operation that the compiler may replace has none of
+    if effects(jaxpr):  # an operation that the compiler may replace has none
         return lower_call(b, jaxpr, operands, name)
     properties = f"name = {quoted(name)}, decomposition = @{lower_function(b, jaxpr, name)}"
     if attributes:

@@ -37,10 +37,10 @@ class RefOperands:
 
     def __init__(self, jaxprs: Sequence[Jaxpr], operands: Sequence[Any]):
         uses = [uses_of_refs(jaxpr) for jaxpr in jaxprs]
-        valued, self.written = any_of([each.valued for each in uses]), any_of([each.written for each in uses])
-        also = [v and p for v, p in zip(valued, any_of([each.passed for each in uses]))]
-        self.jaxprs = [discharge(jaxpr, valued, self.written, also) for jaxpr in jaxprs]
-        self.passed = mask(operands, also)
+        valued, self.written = any_of([use.valued for use in uses]), any_of([use.written for use in uses])
+        is_passed = [v and p for v, p in zip(valued, any_of([use.passed for use in uses]))]
+        self.jaxprs = [discharge(jaxpr, valued, self.written, is_passed) for jaxpr in jaxprs]
+        self.passed = mask(operands, is_passed)
         self.operands = [read(x) if flag else x for x, flag in zip(operands, valued)]
         self._refs = mask(operands, self.written)
 
@@ -157,23 +157,21 @@ def check_aliases(
     Raises:
       RefError: a ref is passed twice, or passed to a function that closes over it.
     """
-    found: dict[int, int] = {}
+    positions: dict[int, int] = {}  # of the refs among the leaves, by their ids
     closed_over = {id(x) for x in consts if type(x) is Ref}
     for i, x in enumerate(leaves):
         if type(x) is not Ref:
             continue
-        if id(x) in found or id(x) in closed_over:
+        if id(x) in positions:
             name = names()
-            how = (
-                f"appeared at both {name[found[id(x)]]} and {name[i]}"
-                if id(x) in found
-                else f"was closed over and passed as the argument {name[i]}"
-            )
-            raise RefError(_aliased(what, x, how, fun))
-        found[id(x)] = i
+            raise RefError(_aliased(what, x, f"appeared at both {name[positions[id(x)]]} and {name[i]}", fun))
+        if id(x) in closed_over:
+            raise RefError(_aliased(what, x, f"was closed over and passed as the argument {names()[i]}", fun))
+        positions[id(x)] = i
 
 
 def _aliased(what: str, ref: Ref, how: str, fun: Callable[..., Any]) -> str:
+    """The message for a ref that a function gets twice."""
     return (
         f"{what}: only one reference to a mutable array can be passed or closed over, and for {what} a Ref of type "
         f"{ref.aval.str_short()} {how} of {describe_function(fun)}.\nPass it once, or pass what it holds: ref[...]."

@@ -45,7 +45,7 @@ def _abstract(
 
 def _reference(
     values: Sequence[Any], *, dimension_numbers: ScatterDimensionNumbers, update_shape: tuple[int, ...],
-    update_jaxpr: Jaxpr, mode: GatherScatterMode, **rest: Any,
+    update_jaxpr: Jaxpr, mode: GatherScatterMode, **params: Any,
 ) -> list[Any]:  # fmt: skip
     operand, indices = np.array(values[0]), windows.signed(values[1])
     numbers, sizes = windows.gather_of(dimension_numbers, operand.shape, update_shape)
@@ -89,8 +89,8 @@ def _batch(
 ) -> Any:
     operand, indices = values
 
-    def bind(operand: Any, indices: Any, updates: Any, **rest: Any) -> Any:
-        return scatter_apply_p.bind(operand, indices, update_shape=aval_of(updates).shape, **rest)
+    def bind(operand: Any, indices: Any, updates: Any, **scatter_params: Any) -> Any:
+        return scatter_apply_p.bind(operand, indices, update_shape=aval_of(updates).shape, **scatter_params)
 
     nothing = np.zeros((size, *update_shape), aval_of(operand).dtype)
     return scatter_batch(bind)(size, [operand, indices, nothing], [*dims, 0], **params)
@@ -99,9 +99,8 @@ def _batch(
 def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     """Compiles the operation as a program that is cached with the function's jaxpr."""
     avals = tuple(map(aval_of, args))
-    rest = {key: value for key, value in params.items() if key != "update_jaxpr"}
-    key = ("scatter_apply", avals, *rest.items())
     memo = params["update_jaxpr"].memo
+    key = ("scatter_apply", avals, *[(name, value) for name, value in params.items() if name != "update_jaxpr"])
     if key not in memo:
         memo[key] = constvars_to_invars(stage(lambda *xs: [scatter_apply_p.bind(*xs, **params)], avals))
     return run_jaxpr(memo[key], args, "scatter_apply")

@@ -61,7 +61,7 @@ def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
 def _lower(b: Any, operands: Any, avals: Any, *, checks: Checks, debug: bool) -> list[Any]:
     if debug or not checks.by_code:
         return []
-    lines = "\n".join(f"  {each.text} at {summarize(each.source)}" for each in checks.by_code.values())
+    lines = "\n".join(f"  {check.text} at {summarize(check.source)}" for check in checks.by_code.values())
     raise ValueError(
         f"Cannot abstractly evaluate a checkify.check in a function that is compiled, where nobody would see it fail:\n"
         f"{lines}\nCompile what checkify makes of it, error, out = jit(checkify.checkify(f))(x), and look at the error "
@@ -204,10 +204,10 @@ class Plan:
             if eqn.primitive is check_p:
                 self.all |= eqn.params["checks"] if FailedCheckError in errors else Checks()
                 continue
-            inner = list(subjaxprs(eqn))
-            for each in inner:
-                self.all |= plan_of(each, errors).all
-            if not inner or eqn.primitive.threaded is None:
+            inner_jaxprs = list(subjaxprs(eqn))
+            for inner in inner_jaxprs:
+                self.all |= plan_of(inner, errors).all
+            if not inner_jaxprs or eqn.primitive.threaded is None:
                 self.by_equation[i] = _checks_of(eqn, errors)
                 self.all |= Checks(self.by_equation[i])
 
@@ -296,6 +296,7 @@ class StateThreading:
         return smaller
 
     def inner_without_checks(self, eqn: JaxprEqn) -> JaxprEqn:
+        """The equation with inner jaxprs without checks."""
         if all(self.without_checks(inner) is inner for inner in subjaxprs(eqn)):
             return eqn
         return eqn.replace(params={name: self._value_without_checks(value) for name, value in eqn.params.items()})
@@ -326,6 +327,7 @@ class StateThreading:
     def equation(
         self, eqn: JaxprEqn, checks: Sequence[Check], state: list[Any], values: list[Any]
     ) -> tuple[list[Any], Sequence[Any]]:
+        """Runs an equation; returns the state with its possible errors, and its results."""
         primitive = eqn.primitive
         if primitive is check_p:
             if FailedCheckError in self.errors:
@@ -336,7 +338,7 @@ class StateThreading:
         for inner in subjaxprs(eqn):
             self.refuse_checks(inner, str(primitive))
         eqn = self.inner_without_checks(eqn)
-        hazards, nans = partition(checks, [each.kind is not NaNError for each in checks])
+        hazards, nans = partition(checks, [check.kind is not NaNError for check in checks])
         for hazard in hazards:
             failed, payload = primitive.hazard[1](values, **eqn.params)  # type: ignore[index]  # the plan saw it
             state = self.changed(state, hazard.slot, select(failed, np.int32(hazard.code), np.int32(0)), payload)
@@ -422,9 +424,7 @@ def checkify(f: Callable[..., Any], errors: Errors = user_checks) -> Callable[..
         flat = FlatFunction(fun, call.in_tree)
         blank = [None if i in call.static else x for i, x in enumerate(args)]
         signature = signature_of("checked", f, blank, call.dynamic[1])
-        with override(
-            "check_static_indices", False
-        ):  # one out of range is an error that is returned, if it was asked for
+        with override("check_static_indices", False):  # one out of range is an error to return, if that is asked for
             closed = stage(flat, [aval_of(x) for x in leaves], signature)
         jaxpr = with_lines(constvars_to_invars(closed))
         thread = StateThreading(kinds, plan_of(jaxpr, kinds).all)

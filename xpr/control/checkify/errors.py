@@ -37,8 +37,15 @@ def first_failed(rows: Sequence[Any]) -> list[Any]:
 
 
 class Check:
-    """A check in a program: the kind of its error, a description without payload, and its message, made from the
-    payload."""
+    """A check in a program.
+
+    Args:
+      kind: the exception of its error.
+      text: what is checked, without the values in the message.
+      describe: from the payload to the message.
+      slot: the types of the payload.
+      source: the line of the check.
+    """
 
     __slots__ = ("code", "describe", "kind", "slot", "source", "text")
 
@@ -85,10 +92,10 @@ class Checks:
     def part(self, slot: Slot) -> slice:
         """The positions of a slot's payload in the state."""
         start = 1
-        for each in self.slots:
-            if each == slot:
+        for earlier in self.slots:
+            if earlier == slot:
                 break
-            start += len(each)
+            start += len(earlier)
         return slice(start, start + len(slot))
 
     def exception(self, state: Sequence[Any]) -> CheckError | None:

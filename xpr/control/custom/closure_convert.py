@@ -53,9 +53,9 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
 
     def converted(*args: Any) -> Any:
         arguments, consts = split_list(args, count)
-        leaves, found = tree.flatten(tuple(arguments))
+        leaves, structure = tree.flatten(tuple(arguments))
         what = f"closure_convert: {describe_function(fun)} must be called with arguments like the examples"
-        tree.check_same_structure(args_tree, found, what, name="args")
+        tree.check_same_structure(args_tree, structure, what, name="args")
         actual_avals = [aval_of(x) for x in leaves]
         if not same_types(avals, actual_avals):
             lines = type_differences("args", args_tree, avals, actual_avals, ("example", "given"))

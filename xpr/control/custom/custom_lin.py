@@ -10,6 +10,7 @@ is bwd on flat lists: from a cotangent of each result, some of them `Zero`, to o
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -114,7 +115,9 @@ _WAYS_OUT = (
 class _Linear:
     """`bwd` linearized: a linear program, whose residuals must not depend on the point of linearization.
 
-    `affected` says which active arguments get a cotangent at all.
+    Attributes:
+      linear: the program, once `residuals` has staged it.
+      affected: which active arguments get a cotangent from it.
     """
 
     def __init__(self, residuals: Sequence[Any], out_avals: tuple[ShapedArray, ...], params: dict[str, Any]):
@@ -129,9 +132,9 @@ class _Linear:
           UnsupportedRule: one depends on the cotangent, or `bwd` adds a term that doesn't depend on it.
         """
         closed = stage(self.split, self.out_avals)
-        is_flat = [True] * len(self.linear.consts) + [not affected for affected in self.affected]
+        must_be_constant = [True] * len(self.linear.consts) + [not affected for affected in self.affected]
         depends = affected_outputs(closed.jaxpr, [True] * len(self.out_avals), differentiable=False)
-        if any(d and flat for d, flat in zip(depends, is_flat)):
+        if any(map(operator.and_, depends, must_be_constant)):
             raise UnsupportedRule("its derivative depends on the cotangent, so it is not linear.")
         if any(split_list(_may_be_nonzero(closed), len(self.linear.consts))[1]):
             raise UnsupportedRule("it adds something that does not depend on the cotangent, so it is not linear.")
@@ -212,18 +215,18 @@ def batched_pull(
         arrays = mask(cts, ct_active)
         array_dims = [*residual_dims, *[0] * len(arrays)]
         results, result_dims = batch_flat(back, size, [*residuals, *arrays], array_dims, axis_name)
-        active_dims, flat_dims = partition(dims, active)
+        active_dims, zero_dims = partition(dims, active)
         summed = [_for_argument(ct, d, dim, size) for ct, d, dim in zip(results, result_dims, active_dims)]
-        return merge(summed, [_zero_of_rows(ct, size, dim) for ct, dim in zip(zeros, flat_dims)], active)
+        return merge(summed, [_zero_of_rows(ct, size, dim) for ct, dim in zip(zeros, zero_dims)], active)
 
     return batched
 
 
 def _zero_of_rows(zero: Zero, size: int, dim: int | None) -> Zero:
+    """The symbolic zero of an argument mapped along `dim`, or not at all, from that of one row."""
     if dim is None:
         return zero
-    before, trailing = split_list(zero.aval.shape, dim)
-    return Zero(zero.aval.update(shape=(*before, size, *trailing)))
+    return Zero(zero.aval.with_axis(dim, size))
 
 
 def _for_argument(ct: Any, ct_dim: int | None, dim: int | None, size: int) -> Any:

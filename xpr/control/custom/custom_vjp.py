@@ -44,44 +44,48 @@ T = TypeVar("T")
 def _forward(primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:
     """Results, residuals and the pull of the rule's first half."""
     constants, arguments = split_list(primals, params["num_consts"])
-    outs, residuals, pull = params["fwd"](constants, arguments, is_active(_of_arguments(tangents, params)))
+    outs, residuals, pull = params["fwd"](constants, arguments, is_active(_argument_values(tangents, params)))
     rules.check_outs(params["call_jaxpr"], outs, params["name"], "fwd output")
     return outs, *counting_copies(arguments, outs, residuals, pull)
 
 
-def _of_arguments(values: Sequence[T], params: dict[str, Any]) -> list[T]:
-    """The elements of a list for all operands that belong to the arguments, after those of the constants."""
+def _argument_values(values: Sequence[T], params: dict[str, Any]) -> list[T]:
+    """Of a list with a value for each operand, `constants | arguments`, those for the arguments."""
     return split_list(values, params["num_consts"])[1]
 
 
-def _is_flat(primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> bool:
-    """Whether no argument has a tangent; checks that no constant has one."""
+def _has_no_tangent(primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> bool:
+    """Whether no argument has a tangent.
+
+    Raises:
+      ClosureDerivativeError: a constant has one, and the function depends on it.
+    """
     rules.check_constants(params["call_jaxpr"], primals, tangents, params["num_consts"], params["name"])
-    return not any(is_active(_of_arguments(tangents, params)))
+    return not any(is_active(_argument_values(tangents, params)))
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     """Runs `fwd`, and applies custom_lin to the tangents."""
-    if _is_flat(primals, tangents, params):
+    if _has_no_tangent(primals, tangents, params):
         outs = custom_vjp_call_p.bind(*primals, **params)
         return outs, rules.zeros_for(outs)
     outs, residuals, pull = _forward(primals, tangents, params)
-    return outs, tangents_of(outs, residuals, _of_arguments(tangents, params), pull, params["name"])
+    return outs, tangents_of(outs, residuals, _argument_values(tangents, params), pull, params["name"])
 
 
 def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:
     """Runs `fwd` under the outer interpreter, and adds a custom_lin to the linear program."""
     with current(trace.parent):  # type: ignore[arg-type]  # a linearize trace always has one
-        if _is_flat(primals, tangents, params):
+        if _has_no_tangent(primals, tangents, params):
             outs = custom_vjp_call_p.bind(*primals, **params)
             return outs, rules.zeros_for(outs)
         outs, residuals, pull = _forward(primals, tangents, params)
-    return outs, tangents_of(outs, residuals, _of_arguments(tangents, params), pull, params["name"])
+    return outs, tangents_of(outs, residuals, _argument_values(tangents, params), pull, params["name"])
 
 
 def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
     """The same call mapped over rows, with both halves of the rule mapped over rows."""
-    call_jaxpr, fwd, n = (params[key] for key in ("call_jaxpr", "fwd", "num_consts"))
+    call_jaxpr, fwd, num_consts = (params[key] for key in ("call_jaxpr", "fwd", "num_consts"))
     if rules.is_unmapped(axis_name, dims, values, params):
         outs = custom_vjp_call_p.bind(*values, **params)
         return outs, [None] * len(outs)
@@ -94,16 +98,16 @@ def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
 
         def both(*args: Any) -> list[Any]:
             nonlocal num_outs, pull
-            outs, residuals, pull = fwd(*split_list(args, n), active)
+            outs, residuals, pull = fwd(*split_list(args, num_consts), active)
             num_outs = len(outs)
             return [*outs, *residuals]
 
-        constants, _ = split_list(constants, n)
+        constants, _ = split_list(constants, num_consts)
         results, result_dims = batch_flat(both, size, [*constants, *primals], dims, axis_name)
         outs, residuals = split_list(results, num_outs)
         out_dims, residual_dims = split_list(result_dims, num_outs)
         outs = [mapped_to(x, d, size) for x, d in zip(outs, out_dims)]
-        argument_dims = _of_arguments(dims, params)
+        argument_dims = _argument_values(dims, params)
         return outs, residuals, batched_pull(pull, size, residual_dims, argument_dims, axis_name)  # type: ignore[arg-type]  # `both` has set it
 
     mapped = {"call_jaxpr": rows_first(run, size, dims, axis_name), "fwd": batched_fwd}
@@ -318,12 +322,12 @@ def _flat_cotangents(back: Any, in_tree: Any, avals: Sequence[ShapedArray], bwd:
         if ct is None:
             flat.extend([None] * treedef.num_leaves)
         else:
-            flat.extend(_of_argument(ct, treedef, bwd))
+            flat.extend(_argument_cotangents(ct, treedef, bwd))
     numbers = [i for i, treedef in enumerate(argument_trees) for _ in range(treedef.num_leaves)]
     return [_checked_ct(ct, aval, bwd, number) for ct, aval, number in zip(flat, avals, numbers)]
 
 
-def _of_argument(ct: Any, structure: Any, bwd: Callable[..., Any]) -> list[Any]:
+def _argument_cotangents(ct: Any, structure: Any, bwd: Callable[..., Any]) -> list[Any]:
     """A cotangent for each leaf of an argument; an array in the place of a subtree, or None, stands for all of it."""
     try:
         return tree.flatten_up_to(structure, ct, f"the cotangents that {describe_function(bwd)} returned")

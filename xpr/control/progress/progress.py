@@ -79,9 +79,7 @@ def _watcher(desc: str, leave: bool) -> tuple[Callable[..., Any], Callable[..., 
 
     @_of_furthest_row
     def ended(step: Any, due: Any, total: Any) -> Any:
-        debug_callback(
-            bars.end, step, total, due
-        )  # `due`, since XLA may know the number of steps before the loop has run
+        debug_callback(bars.end, step, total, due)  # `due`: XLA may know the number of steps before the loop has run
         return due
 
     def before(state: Any, total: Any) -> Any:

@@ -16,7 +16,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import run_operation
 from xpr.compile.lower import constants, lower_eqns
 from xpr.compile.reference import reference_eval
-from xpr.control.activity import Flags, least_fixed_point, trace_fixed_point
+from xpr.control.activity import Flags, is_active, least_fixed_point, trace_fixed_point
 from xpr.control.groups import Groups, mask, merge, partition, split_list, unmask, with_unused_arguments
 from xpr.control.while_.checkpoints import ONE, ZERO, exponent_at, number_of_slots, run_and_save, slot_for, write
 from xpr.control.while_.fold import COUNT, Fold, bind_fold
@@ -152,7 +152,7 @@ def _with_count(jaxpr: Jaxpr, groups: Groups, counts: bool) -> Jaxpr:
 # -- linearize: a run that saves, and a fold that carries the tangents of the constants (unchanged) and of the carry.
 
 
-class _Tangents:
+class _TangentFold:
     """The jaxprs of the fold that carries a body's tangents, and which of the carry has tangents.
 
     `saved` says which of the carry they depend on. `forward` is the body for these alone, without its effects; `step`
@@ -180,7 +180,7 @@ class _Tangents:
         self.step = step.replace(invars=[*before, *mask(carry, self.saved), *tangents])
 
 
-def _tangents_of(body: Jaxpr, consts: Flags, start: Flags, bound: Flags) -> _Tangents:
+def _tangent_fold(body: Jaxpr, consts: Flags, start: Flags, bound: Flags) -> _TangentFold:
     key = ("while linearize", consts, start)
     if key not in body.memo:
 
@@ -189,7 +189,7 @@ def _tangents_of(body: Jaxpr, consts: Flags, start: Flags, bound: Flags) -> _Tan
             return split, split.active_outs
 
         split, active = trace_fixed_point(start, bound, trace)
-        body.memo[key] = _Tangents(body, split, consts, active)
+        body.memo[key] = _TangentFold(body, split, consts, active)
     return body.memo[key]
 
 
@@ -247,21 +247,22 @@ def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence
 
 
 def _linearize_loop(trace: LinearizeTrace, loop: Loop, moved: Loop) -> Any:
+    """The loop run once, saving checkpoints, and a fold that carries its tangents, of which `moved` are the first."""
     fixed = unchanged_carries(loop.body)
     if any(fixed):
-        return _linearize_rest(trace, loop, moved, fixed)
-    flags = moved.like([type(t) is not Zero for t in moved.operands])
+        return _linearize_with_constant_carries(trace, loop, moved, fixed)
+    flags = moved.like(is_active(moved.operands))
     bound = flags.affected(True)
     with current(trace.parent):  # type: ignore[arg-type]  # a linearize trace always has one
         if not any(bound):
             outs = bind_while(loop)
             return outs, with_zeros([], bound, [aval_of(x) for x in outs])
         slots = number_of_slots()
-        part, consts = _prepared(loop, flags, bound)
-        outs, counts, stores = _results(loop, part.saved).split(bind_saving(loop, slots, part.saved))
-    fold = _fold_of(loop, part, consts, counts, stores, slots)
-    fold.state = _first_state(trace, moved, flags, part)
-    return outs, with_zeros(_last_carry(fold, flags), part.active, [aval_of(x) for x in outs])
+        programs, consts = _prepared(loop, flags, bound)
+        outs, counts, stores = _results(loop, programs.saved).split(bind_saving(loop, slots, programs.saved))
+    fold = _fold_of(loop, programs, consts, counts, stores, slots)
+    fold.state = _first_state(trace, moved, flags, programs)
+    return outs, with_zeros(_last_carry(fold, flags), programs.active, [aval_of(x) for x in outs])
 
 
 def _last_carry(fold: Fold, flags: Loop) -> list[Any]:
@@ -270,7 +271,7 @@ def _last_carry(fold: Fold, flags: Loop) -> list[Any]:
     return carry
 
 
-def _linearize_rest(trace: LinearizeTrace, loop: Loop, moved: Loop, fixed: Flags) -> Any:
+def _linearize_with_constant_carries(trace: LinearizeTrace, loop: Loop, moved: Loop, fixed: Flags) -> Any:
     """Linearizes the loop with its unchanged carries as constants, so that no checkpoint holds them."""
     moves = [not flag for flag in fixed]
     key = ("carry as constants", loop.cond)
@@ -305,67 +306,67 @@ def _saving_linearize(
     """The run, and a fold whose state also holds the tangents of the stores."""
     slots, saved = params["slots"], params["saved"]
     loop, moved = Loop.of(primals, **params), Loop.of(tangents, **params)
-    flags = moved.like([type(t) is not Zero for t in tangents])
+    flags = moved.like(is_active(tangents))
     bound = flags.affected(True)
     with current(trace.parent):  # type: ignore[arg-type]  # a linearize trace always has one
         if not any(bound):
             outs = bind_saving(loop, slots, saved)
             return outs, with_zeros([], [False] * len(outs), [aval_of(x) for x in outs])
-        part, consts = _prepared(loop, flags, bound)
-        both = [a or b for a, b in zip(saved, part.saved)]
+        programs, consts = _prepared(loop, flags, bound)
+        both = [a or b for a, b in zip(saved, programs.saved)]
         carry, counts, all_stores = _results(loop, both).split(bind_saving(loop, slots, both))
         exponent = exponent_at(sub(counts[0], ONE), slots)
-    stores, needed = (mask(all_stores, mask(which, both)) for which in (saved, part.saved))
-    fold = _fold_of(loop, part, [exponent, *consts], counts, needed, slots)
-    written = mask(saved, part.active)
-    fold.step = _saving_step(part, len(consts), slots, written)
-    has_tangent = mask(part.active, saved)
+    stores, needed = (mask(all_stores, mask(which, both)) for which in (saved, programs.saved))
+    fold = _fold_of(loop, programs, [exponent, *consts], counts, needed, slots)
+    written = mask(saved, programs.active)
+    fold.step = _saving_step(programs, len(consts), slots, written)
+    has_tangent = mask(programs.active, saved)
     zeros = (trace.tangents.zeros(aval_of(x)) for x in mask(stores, has_tangent))
-    fold.state = [*_first_state(trace, moved, flags, part), *zeros]
+    fold.state = [*_first_state(trace, moved, flags, programs), *zeros]
     outs = [*carry, *counts, *stores]
-    flags_of_outs = [*part.active, False, False, *has_tangent]
+    flags_of_outs = [*programs.active, False, False, *has_tangent]
     return outs, with_zeros(_last_carry(fold, flags), flags_of_outs, [aval_of(x) for x in outs])
 
 
-def _prepared(loop: Loop, flags: Loop, bound: Flags) -> tuple[_Tangents, list[Any]]:
+def _prepared(loop: Loop, flags: Loop, bound: Flags) -> tuple[_TangentFold, list[Any]]:
     """The jaxprs of a loop's fold, and their constants, including the residuals that are the same in every step."""
-    part = _tangents_of(loop.body, tuple(flags.body_consts), tuple(flags.carry), bound)
-    residuals = eval_jaxpr(part.invariant, (), *part.step_consts, *loop.body_consts)
-    return part, [*residuals, *part.step_consts, *loop.body_consts]
+    programs = _tangent_fold(loop.body, tuple(flags.body_consts), tuple(flags.carry), bound)
+    residuals = eval_jaxpr(programs.invariant, (), *programs.step_consts, *loop.body_consts)
+    return programs, [*residuals, *programs.step_consts, *loop.body_consts]
 
 
-def _first_state(trace: LinearizeTrace, moved: Loop, flags: Loop, part: _Tangents) -> list[Any]:
+def _first_state(trace: LinearizeTrace, moved: Loop, flags: Loop, programs: _TangentFold) -> list[Any]:
     """The first state of the fold: the tangents of the constants and of the carry."""
-    carry = [trace.tangents.zeros(t.aval) if type(t) is Zero else t for t in mask(moved.carry, part.active)]
+    carry = [trace.tangents.zeros(t.aval) if type(t) is Zero else t for t in mask(moved.carry, programs.active)]
     return [*mask(moved.body_consts, flags.body_consts), *carry]
 
 
 def _fold_of(
-    loop: Loop, part: _Tangents, consts: Sequence[Any], counts: Sequence[Any], stores: Sequence[Any], slots: int
+    loop: Loop, programs: _TangentFold, consts: Sequence[Any], counts: Sequence[Any], stores: Sequence[Any], slots: int
 ) -> Fold:
     """A fold along a loop that has been run, its state left out."""
     extra, _ = split_list(consts, len(consts) - len(loop.body_consts))
     total, count = counts
-    forward = with_unused_arguments(part.forward, before=[aval_of(x) for x in extra])
-    return Fold(forward, part.step, total, count, consts, stores, [], slots=slots, backward=False)
+    forward = with_unused_arguments(programs.forward, before=[aval_of(x) for x in extra])
+    return Fold(forward, programs.step, total, count, consts, stores, [], slots=slots, backward=False)
 
 
-def _saving_step(part: _Tangents, n_consts: int, slots: int, written: Sequence[bool]) -> Jaxpr:
+def _saving_step(programs: _TangentFold, n_consts: int, slots: int, written: Sequence[bool]) -> Jaxpr:
     """The step of a fold that writes the `written` tangents of the carry to the slots where the loop wrote the carry.
 
     Its first constant is the last stride of the loop: checkpoints written with smaller strides are no longer valid.
     """
-    step = part.step
+    step = programs.step
     key = ("saving", slots, tuple(written))
     if key not in step.memo:
         avals = step.in_avals
-        num_carry = len(part.forward.outvars)
+        num_carry = len(programs.forward.outvars)
         arguments = Groups(consts=n_consts, i=1, carry=num_carry, tangents=len(avals) - n_consts - 1 - num_carry)
 
         def moved(values: Sequence[T]) -> list[T]:
             """The tangents of the carry that are written; those of the carry are the last."""
             tangents = arguments.part("tangents", values)
-            return mask(split_list(tangents, len(tangents) - sum(part.active))[1], written)
+            return mask(split_list(tangents, len(tangents) - sum(programs.active))[1], written)
 
         def run(exponent: Any, *args: Any) -> list[Any]:
             values, stores = split_list(args, len(avals))
