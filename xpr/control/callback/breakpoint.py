@@ -139,7 +139,7 @@ class _Stop:
         self.__name__ = "breakpoint"
 
     def __call__(self, *variables: dict[str, Any]) -> None:
-        plain = [{n: x.value if type(x) is _Opaque else x for n, x in each.items()} for each in variables]
+        plain = [{n: x.value if type(x) is _Opaque else x for n, x in frame.items()} for frame in variables]
         Debugger(list(zip(self.frame_infos, plain)), self.stdin, self.stdout).cmdloop()
 
 

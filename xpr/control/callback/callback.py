@@ -260,7 +260,7 @@ def pure_callback(
       vmap_method: how `vmap` calls it. "sequential" (or "sequential_unrolled"): for one row after another. Or once, for
         all rows, its result with a new first axis: "expand_dims" gives arguments that are not mapped a first axis of
         length 1, "broadcast_all" one of the number of rows, "legacy_vectorized" none. None: not at all.
-      **kwargs: likewise.
+      **kwargs: pytrees of arrays that it is called with, by name.
 
     Returns:
       A pytree of arrays of the types declared.
@@ -388,7 +388,7 @@ def io_callback(
         for the first of them. The function always runs on the host, in the process of that device.
       ordered: whether it is run in order with the other ordered callbacks of a program; programs always run in order.
         In `shard_map` and `pmap` the order is that of each device.
-      **kwargs: likewise.
+      **kwargs: pytrees of arrays that it is called with, by name.
 
     Returns:
       A pytree of arrays of the types declared.
@@ -474,7 +474,7 @@ def debug_callback(
       ordered: whether it is run in order with the other ordered callbacks.
       partitioned: whether each device calls with its parts of the arrays, in a program on several devices; otherwise
         it is called once, with whole arrays. In `shard_map` and `pmap` each device calls with its part in any case.
-      **kwargs: likewise.
+      **kwargs: pytrees that it is called with, by name.
 
     Returns:
       None.
@@ -500,11 +500,11 @@ def debug_callback(
 def refuse_early_arguments(what: str, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
     """Raises TypeError where a call that only sets options is given arguments for the function that it returns."""
     if args or kwargs:
-        given = ", ".join([*map(repr, args), *kwargs])
+        arguments = ", ".join([*map(repr, args), *kwargs])
         first = "callback" if what == "debug.callback" else "format"
         raise TypeError(
             f"{what.replace('.', '_')} received unexpected arguments in the two-call form, which has no {first} in its "
-            f"first call: {given}. Give them in the second call, after the {first}."
+            f"first call: {arguments}. Give them in the second call, after the {first}."
         )
 
 

@@ -37,7 +37,7 @@ def debug_print(
       partitioned: whether each device prints its parts of the arrays, in a program on several devices; otherwise whole
         arrays are printed once. In `shard_map` and `pmap` each device prints its part in any case.
       skip_format_check: whether not to check before running that the format string fits the arguments.
-      **kwargs: likewise.
+      **kwargs: pytrees of arrays, and anything else, to format by name.
 
     Returns:
       None.

@@ -10,13 +10,14 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xpr.backend.mlir_text import attribute_text, int_list, quoted
+from xpr.backend.mlir_text import attribute_text, quoted
 from xpr.backend.stablehlo import Builder, Value
 from xpr.control.callback.callback import VMAP_METHODS, as_rows, declared_aval, rows_of
 from xpr.control.scan.mapping import map as map_rows
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.errors import CallbackDerivativeError
+from xpr.primitives.linalg.library_calls import aliases_text, layout_text
 from xpr.primitives.shapes import mapped_to
 from xpr.transforms.boundary import boundary
 
@@ -30,8 +31,7 @@ _NO_DERIVATIVE = (
 
 def layouts_text(layouts: Sequence[Sequence[int]]) -> str:
     """Layouts as text, each the axes from the fastest varying in memory to the slowest."""
-    texts = [f"dense<{int_list(each) if each else ''}> : tensor<{len(each)}xindex>" for each in layouts]
-    return f"[{', '.join(texts)}]"
+    return f"[{', '.join(map(layout_text, layouts))}]"
 
 
 def _lower(
@@ -39,12 +39,6 @@ def _lower(
     input_layouts: Any, output_layouts: Any, input_output_aliases: Any, custom_call_api_version: int,
     legacy_backend_config: str | None, has_side_effect: bool, **_: Any,
 ) -> list[Value]:  # fmt: skip
-    several = len(avals) > 1
-    aliases = ", ".join(
-        f"#stablehlo.output_operand_alias<output_tuple_indices = {int_list([result] if several else [])}, "
-        f"operand_index = {operand}, operand_tuple_indices = []>"
-        for operand, result in input_output_aliases
-    )
     config = f"{{{', '.join(f'{json.dumps(name)} = {text}' for name, text in attributes)}}}"
     if custom_call_api_version < 4:
         config = quoted(legacy_backend_config or "")
@@ -52,7 +46,7 @@ def _lower(
         f"call_target_name = {json.dumps(target_name)}, api_version = {custom_call_api_version} : i32, "
         f"has_side_effect = {str(has_side_effect).lower()}, backend_config = {config}, "
         f"operand_layouts = {layouts_text(input_layouts)}, result_layouts = {layouts_text(output_layouts)}, "
-        f"output_operand_aliases = [{aliases}]"
+        f"output_operand_aliases = {aliases_text(input_output_aliases, len(avals))}"
     )
     return b.ops("stablehlo.custom_call", operands, avals, properties)
 
@@ -71,7 +65,7 @@ def _batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **param
         outs = map_rows(call, rows)
         return outs, [0] * len(outs)
     rows = tuple([as_rows(x, d, size, method) for x, d in zip(values, dims)])
-    longer = [aval_of(x).ndim > len(each) for x, each in zip(rows, params["input_layouts"])]
+    longer = [aval_of(x).ndim > len(layout) for x, layout in zip(rows, params["input_layouts"])]
     wider = {
         "result_avals": rows_of(size, params["result_avals"]),
         "input_layouts": tuple([_of_rows(x) if more else x for x, more in zip(params["input_layouts"], longer)]),
@@ -200,8 +194,8 @@ def ffi_call(
     several = isinstance(result_shape_dtypes, (tuple, list))
     declared = result_shape_dtypes if several else [result_shape_dtypes]
     result_avals = tuple([declared_aval("ffi_call", x) for x in declared])
-    given = output_layouts if several or output_layouts is None else [output_layouts]
-    out_layouts = _checked_layouts("output", result_avals, given)
+    layouts_of_results = output_layouts if several or output_layouts is None else [output_layouts]
+    out_layouts = _checked_layouts("output", result_avals, layouts_of_results)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         avals = [aval_of(x) for x in args]

@@ -9,6 +9,7 @@ from xpr.backend.mlir_bindings import bindings
 from xpr.backend.mlir_text import tensor_type
 from xpr.control.callback.foreign_call import attribute_of_handler, layout_for_each, layouts_text
 from xpr.core.avals import ShapedArray
+from xpr.primitives.linalg.library_calls import aliases_text
 
 __all__ = ["build_ffi_lowering_function", "ffi_lowering"]
 
@@ -69,12 +70,8 @@ def build_ffi_lowering_function(
                 ("operand", ctx.avals_in, operand_layouts), ("result", ctx.avals_out, result_layouts),
             ):  # fmt: skip
                 texts[f"{what}_layouts"] = ir.Attribute.parse(layouts_text(_orders(what, avals, layouts)))
-        aliases = [
-            f"#stablehlo.output_operand_alias<output_tuple_indices = [{result if len(types) > 1 else ''}], "
-            f"operand_index = {operand}, operand_tuple_indices = []>"
-            for operand, result in (operand_output_aliases or {}).items()
-        ]
-        texts["output_operand_aliases"] = ir.Attribute.parse(f"[{', '.join(aliases)}]")
+        aliases = aliases_text((operand_output_aliases or {}).items(), len(types))
+        texts["output_operand_aliases"] = ir.Attribute.parse(aliases)
         return ir.Operation.create(
             "stablehlo.custom_call", results=list(types), operands=list(operands), attributes=texts
         )
@@ -114,23 +111,24 @@ def ffi_lowering(call_target_name: str, **options: Any) -> Callable[..., Any]:
     return rule
 
 
-def _config(given: Mapping[str, Any] | str | None, attributes: Mapping[str, Any], api_version: int) -> Any:
+def _config(config: Mapping[str, Any] | str | None, attributes: Mapping[str, Any], api_version: int) -> Any:
+    """The attribute `backend_config` in MLIR: the attributes of the handler, or text for an interface before 4."""
     ir = bindings()
     if api_version < 4:
-        if attributes or isinstance(given, Mapping):
-            names = ", ".join([*attributes, *(given if isinstance(given, Mapping) else ())])
+        if attributes or isinstance(config, Mapping):
+            names = ", ".join([*attributes, *(config if isinstance(config, Mapping) else ())])
             raise ValueError(
                 f"ffi_lowering: handlers have attributes from api_version 4 on, and with {api_version} there are "
                 f"{names}. Give backend_config as text."
             )
-        return ir.StringAttr.get(given or "")
-    if isinstance(given, str):
+        return ir.StringAttr.get(config or "")
+    if isinstance(config, str):
         raise ValueError("ffi_lowering: backend_config must be a dictionary for an interface from 4 on, and is text.")
-    every = {**(given or {}), **attributes}
+    all_attributes = {**(config or {}), **attributes}
     return ir.DictAttr.get(
         {
             name: x if isinstance(x, ir.Attribute) else ir.Attribute.parse(attribute_of_handler(name, x))
-            for name, x in every.items()
+            for name, x in all_attributes.items()
         }
     )
 

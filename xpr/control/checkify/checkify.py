@@ -109,7 +109,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
       msg: a format string; `msg.format(*fmt_args, **fmt_kwargs)` is the message.
       *fmt_args: pytrees of arrays and numbers, to format.
       debug: whether to leave the check out where there is no `checkify`.
-      **fmt_kwargs: likewise.
+      **fmt_kwargs: pytrees of arrays and numbers, to format by name.
 
     Returns:
       None.

@@ -1,7 +1,7 @@
 """Bounds checks for `checkify`: whether computed indices are inside an array, and divisors are not zero.
 
-A `hazard` of a primitive is a pair of a kind of error ("index", "division") and a rule
-`(values, **params) -> (whether it does, a bool[]; what the message needs)`.
+A `hazard` of a primitive is a pair of a kind of error ("index", "division") and a rule that says whether an equation
+has it: `(values, **params) -> (a bool[], the values in the message)`.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from xpr.primitives.gather.windows import (
     fill_of,
     shifted,
 )
-from xpr.primitives.shapes import lower_reduction
+from xpr.primitives.reduction_lowering import lower_reduction
 
 Combine = Callable[[Builder, list[Value]], list[Value]]  # from an element of the operand and one of the updates
 
@@ -63,7 +63,6 @@ def _lower_inside(b: Builder, indices: Value, limits: np.ndarray) -> Value:
     result = flags.update(shape=flags.shape[:-1])
     if not len(limits):
         return b.constant(True, result)
-
     zeros = b.broadcast(b.constant(0, ShapedArray((), indices.aval.dtype)), indices.aval.shape)
     low = lower_comparison(b, indices, zeros, "GE")
     both = b.op("stablehlo.and", [low, lower_comparison(b, indices, _bounds(b, indices, limits), "LE")], flags)

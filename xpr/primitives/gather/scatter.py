@@ -1,4 +1,4 @@
-"""The scatters that are not linear in everything: set, multiply, minimum, maximum; and applying a function to windows.
+"""The scatters that are not linear in operand and updates together: set, multiply, minimum, maximum.
 
 Where windows overlap, setting leaves the value of one of them (the last, on CPU), and the cotangent goes to that one:
 the winner is found by scattering the windows' numbers. Products of the other factors come from division, with zeros

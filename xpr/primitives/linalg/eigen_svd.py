@@ -158,13 +158,12 @@ eigh_p = register(
         lower=_eigh_lower,
         jvp=_eigh_jvp,
         transpose=Unsupported(NOT_LINEAR),
-        batch=Unsupported("it is set below"),
+        batch=batch_stacks(lambda: eigh_p),
         multiple_results=True,
         dce=_without_vectors(compute_v=False),
         flops=lambda operands, results, **params: 9 * operands[0].size * operands[0].shape[-1],
     )
 )
-eigh_p.batch = batch_stacks(eigh_p)
 
 
 def eigh(
@@ -183,7 +182,7 @@ def eigh(
       lower: of matrices that are not symmetrized, whether the lower triangle is read, or else the upper one.
       symmetrize_input: takes (A + A^H) / 2.
       sort_eigenvalues: they come in ascending order in any case.
-      subset_by_index: the first and the last but one of those to compute, all by default.
+      subset_by_index: the index of the first of those to return, and the index after the last; None for all.
       implementation: None or QR.
     Returns:
       Eigenvectors [..., n, n], as columns, and eigenvalues [..., n]. JAX's order: `jnp.linalg.eigh` has the other.
@@ -346,13 +345,12 @@ eig_p = register(
         lower=_eig_lower,
         jvp=_eig_jvp,
         transpose=Unsupported(NOT_LINEAR),
-        batch=Unsupported("it is set below"),
+        batch=batch_stacks(lambda: eig_p),
         multiple_results=True,
         dce=_without_vectors(compute_left_eigenvectors=False, compute_right_eigenvectors=False),
         flops=lambda operands, results, **params: 25 * operands[0].size * operands[0].shape[-1],
     )
 )
-eig_p.batch = batch_stacks(eig_p)
 
 
 def eig(
@@ -517,13 +515,12 @@ svd_p = register(
         lower=_svd_lower,
         jvp=_svd_jvp,
         transpose=Unsupported(NOT_LINEAR),
-        batch=Unsupported("it is set below"),
+        batch=batch_stacks(lambda: svd_p),
         multiple_results=True,
         dce=_without_vectors(compute_uv=False),
         flops=lambda operands, results, **params: 14 * operands[0].size * min(operands[0].shape[-2:]),
     )
 )
-svd_p.batch = batch_stacks(svd_p)
 
 
 def svd(
@@ -540,7 +537,8 @@ def svd(
       x: [..., m, n].
       full_matrices: square U and V^H; otherwise only the first min(m, n) vectors of each.
       compute_uv: whether to compute the vectors.
-      subset_by_index: the first and the last but one of the singular values to compute; not with full matrices.
+      subset_by_index: the index of the first singular value to return, and the index after the last; None for all. Not
+        with full matrices.
       algorithm: None, DEFAULT, DIVIDE_AND_CONQUER or QR, which is slower.
     Returns:
       U [..., m, m or k], s [..., k] and V^H [..., n or k, n], k the lesser of m and n; or s alone.

@@ -129,11 +129,10 @@ cholesky_p = register(
         lower=_cholesky_lower,
         jvp=_cholesky_jvp,
         transpose=Unsupported(NOT_LINEAR),
-        batch=Unsupported("it is set below"),
+        batch=batch_stacks(lambda: cholesky_p),
         flops=cubic(1 / 3),
     )
 )
-cholesky_p.batch = batch_stacks(cholesky_p)
 
 
 def symmetrized(x: Any) -> Any:
@@ -268,7 +267,7 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
       pivots: i32[..., k].
       permutation_size: how many rows there are, k at least.
     Returns:
-      I32[..., permutation_size]: the row that moves to each position.
+      i32[..., permutation_size]: the row that moves to each position.
     Raises:
       TypeError: the pivots are not of the dtype int32, or more than the rows.
 
@@ -366,12 +365,11 @@ lu_p = register(
         lower=_lu_lower,
         jvp=_lu_jvp,
         transpose=Unsupported(NOT_LINEAR),
-        batch=Unsupported("it is set below"),
+        batch=batch_stacks(lambda: lu_p),
         multiple_results=True,
         flops=cubic(2 / 3),
     )
 )
-lu_p.batch = batch_stacks(lu_p)
 
 
 def lu(x: Any) -> tuple[Any, Any, Any]:

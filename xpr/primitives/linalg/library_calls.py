@@ -7,7 +7,7 @@ results are a stack of problems.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -50,17 +50,11 @@ def call(
     shapes = [b.shape(aval.shape) for aval in results] if any(aval.is_symbolic for aval in results) else []
     layouts = [*[_layout(v.aval, stack) for v in operands], *[_layout(v.aval, 1) for v in shapes]]
     texts = ", ".join(f"{name} = {_attribute(value)}" for name, value in attributes.items())
-    several = len(results) > 1
-    aliases = ", ".join(
-        f"#stablehlo.output_operand_alias<output_tuple_indices = {int_list([result] if several else [])}, "
-        f"operand_index = {operand}, operand_tuple_indices = []>"
-        for operand, result in in_place.items()
-    )
     properties = (
         f'call_target_name = "{target}", api_version = 4 : i32, backend_config = {{{texts}}}, '
         f"operand_layouts = [{', '.join(layouts)}], "
         f"result_layouts = [{', '.join(_layout(aval, stack) for aval in results)}], "
-        f"output_operand_aliases = [{aliases}]"
+        f"output_operand_aliases = {aliases_text(in_place.items(), len(results))}"
     )
     attribute = "" if b.module.mesh is None else _partitioning(operands, results, stack)
     if shapes:  # of results; they replace symbolic ones when the dimensions are known
@@ -107,7 +101,22 @@ def _layout(aval: ShapedArray, stack: int) -> str:
     order = list(range(aval.ndim))[::-1]
     if aval.ndim == stack + 2:
         order[:2] = order[1::-1]
-    return f"dense<{int_list(order) if order else ''}> : tensor<{aval.ndim}xindex>"
+    return layout_text(order)
+
+
+def layout_text(order: Sequence[int]) -> str:
+    """A layout as text, from the axes from the fastest varying in memory to the slowest."""
+    return f"dense<{int_list(order) if order else ''}> : tensor<{len(order)}xindex>"
+
+
+def aliases_text(pairs: Iterable[tuple[int, int]], num_results: int) -> str:
+    """The pairs `(operand, result)` that share memory in a custom call, as text."""
+    aliases = [
+        f"#stablehlo.output_operand_alias<output_tuple_indices = {int_list([result] if num_results > 1 else [])}, "
+        f"operand_index = {operand}, operand_tuple_indices = []>"
+        for operand, result in pairs
+    ]
+    return f"[{', '.join(aliases)}]"
 
 
 def where_solved(b: Builder, info: Value, values: Sequence[Value], or_more: bool = False) -> list[Value]:

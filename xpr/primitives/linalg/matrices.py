@@ -162,10 +162,14 @@ def no_tangents(outs: Sequence[Any]) -> list[Any]:
     return [Zero.from_primal_value(out) for out in outs]
 
 
-def batch_stacks(primitive: Primitive) -> Callable[..., Any]:
-    """The batch rule of operations on stacks: the mapped axis is one more axis of the stack, the first."""
+def batch_stacks(find: Callable[[], Primitive]) -> Callable[..., Any]:
+    """The batch rule of an operation on stacks, of the primitive that `find` returns.
+
+    The mapped axis is one more axis of the stack, the first.
+    """
 
     def batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
+        primitive = find()
         outs = primitive.bind(*[mapped_to(x, d, size) for x, d in zip(values, dims)], **params)
         outs = outs if primitive.multiple_results else [outs]
         return outs, [0] * len(outs)

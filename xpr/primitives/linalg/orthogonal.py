@@ -152,12 +152,11 @@ qr_p = register(
         lower=_qr_lower,
         jvp=_qr_jvp,
         transpose=Unsupported(NOT_LINEAR),
-        batch=Unsupported("it is set below"),
+        batch=batch_stacks(lambda: qr_p),
         multiple_results=True,
         flops=cubic(4),
     )
 )
-qr_p.batch = batch_stacks(qr_p)
 
 
 def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma: bool | None = None) -> Any:

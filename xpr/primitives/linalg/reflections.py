@@ -125,11 +125,10 @@ householder_product_p = register(
         lower=_householder_lower,
         jvp=_householder_jvp,
         transpose=Unsupported(NOT_LINEAR),
-        batch=Unsupported("it is set below"),
+        batch=batch_stacks(lambda: householder_product_p),
         flops=cubic(2),
     )
 )
-householder_product_p.batch = batch_stacks(householder_product_p)
 
 
 def householder_product(a: Any, taus: Any) -> Any:
@@ -243,11 +242,10 @@ ormqr_p = register(
         lower=_ormqr_lower,
         jvp=_ormqr_jvp,
         transpose=_ormqr_transpose,
-        batch=Unsupported("it is set below"),
+        batch=batch_stacks(lambda: ormqr_p),
         flops=cubic(4),
     )
 )
-ormqr_p.batch = batch_stacks(ormqr_p)
 
 
 def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = False) -> Any:
@@ -322,12 +320,11 @@ hessenberg_p = register(
         lower=_hessenberg_lower,
         jvp=Unsupported(_NO_DERIVATIVE.format("hessenberg")),
         transpose=Unsupported(NOT_LINEAR),
-        batch=Unsupported("it is set below"),
+        batch=batch_stacks(lambda: hessenberg_p),
         multiple_results=True,
         flops=cubic(10 / 3),
     )
 )
-hessenberg_p.batch = batch_stacks(hessenberg_p)
 
 
 def hessenberg(a: Any) -> tuple[Any, Any]:
@@ -417,12 +414,11 @@ tridiagonal_p = register(
         lower=_tridiagonal_lower,
         jvp=Unsupported(_NO_DERIVATIVE.format("tridiagonal")),
         transpose=Unsupported(NOT_LINEAR),
-        batch=Unsupported("it is set below"),
+        batch=batch_stacks(lambda: tridiagonal_p),
         multiple_results=True,
         flops=cubic(4 / 3),
     )
 )
-tridiagonal_p.batch = batch_stacks(tridiagonal_p)
 
 
 def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:

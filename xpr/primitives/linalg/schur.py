@@ -49,12 +49,11 @@ schur_p = register(
             "schur has no derivative: its vectors, and the order of eigenvalues, are the routine's choice."
         ),
         transpose=Unsupported(NOT_LINEAR),
-        batch=Unsupported("it is set below"),
+        batch=batch_stacks(lambda: schur_p),
         multiple_results=True,
         flops=cubic(25),
     )
 )
-schur_p.batch = batch_stacks(schur_p)
 
 
 def schur(

@@ -14,7 +14,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.primitive import Primitive, Unsupported, is_linear, register
+from xpr.core.primitive import Primitive, is_linear, register
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import add, mul, neg, sub
 from xpr.primitives.elementwise_while import written
@@ -191,7 +191,8 @@ def triangular_solve(
     Args:
       a: [..., n, n]; one triangle is read, the other may hold anything.
       b: [..., n, m], or [..., m, n] for the right side; or vectors [..., n].
-      lower: whether the lower triangle is read.
+      left_side: whether A X = B is solved, or else X A = B.
+      lower: whether the lower triangle is read, or else the upper one.
       transpose_a, conjugate_a: to be done to A first; the triangle is the one before.
       unit_diagonal: the diagonal is taken to be ones, and not read.
     Returns:
@@ -316,11 +317,10 @@ tridiagonal_solve_p = register(
         lower=_tridiagonal_lower,
         jvp=_tridiagonal_jvp,
         transpose=_tridiagonal_transpose,
-        batch=Unsupported("it is set below"),
+        batch=batch_stacks(lambda: tridiagonal_solve_p),
         flops=lambda operands, results, **_: 5 * results[0].size,
     )
 )
-tridiagonal_solve_p.batch = batch_stacks(tridiagonal_solve_p)
 
 
 def tridiagonal_solve(dl: Any, d: Any, du: Any, b: Any, *, perturb_singular: bool = False) -> Any:
