@@ -59,13 +59,13 @@ def mulhi(x: Any, y: Any, /) -> Any:
     """
     dtype = aval_of(x).dtype
     if dtype not in dtypes.INTEGERS or aval_of(y).dtype != dtype:
-        types = " and ".join(aval_of(each).str_short() for each in (x, y))
+        types = " and ".join(aval_of(operand).str_short() for operand in (x, y))
         raise TypeError(f"mulhi: takes integers of one dtype, and got {types}.")
     half = dtype.type(dtypes.itemsize_bits(dtype) // 2)
     low = dtype.type((1 << int(half)) - 1)
-    x0, y0 = (bitwise_and(each, low) for each in (x, y))
+    x0, y0 = bitwise_and(x, low), bitwise_and(y, low)
     upper = shift_right_arithmetic if dtype in dtypes.SIGNED else shift_right_logical
-    x1, y1 = (upper(each, half) for each in (x, y))
+    x1, y1 = upper(x, half), upper(y, half)
     middle = add(mul(x1, y0), shift_right_logical(mul(x0, y0), half))
     other = add(mul(x0, y1), bitwise_and(middle, low))
     return add(add(mul(x1, y1), upper(middle, half)), upper(other, half))

@@ -23,7 +23,7 @@ from xpr.primitives.elementwise import eq, exp, gt, lt, mul, sub
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.flops import per_operand
 from xpr.primitives.recurrences import Scan, carried_in, linear_recurrence, lower_scan, shifted
-from xpr.primitives.shapes import full, linear_jvp
+from xpr.primitives.shapes import from_front, full, linear_jvp
 from xpr.primitives.sharding_rules import along_unsharded
 from xpr.primitives.slicing import pad, select, slice_in_dim
 
@@ -124,8 +124,7 @@ def function_of(primitive: Primitive, doc: str) -> Callable[..., Any]:
     """The function that users call."""
 
     def function(operand: Any, axis: int = 0, reverse: bool = False) -> Any:
-        ndim = aval_of(operand).ndim
-        return primitive.bind(operand, axis=axis + ndim if -ndim <= axis < 0 else axis, reverse=bool(reverse))
+        return primitive.bind(operand, axis=from_front(axis, aval_of(operand).ndim), reverse=bool(reverse))
 
     function.__name__ = function.__qualname__ = primitive.name
     summary, _, example = doc.partition("\n\n")
@@ -207,6 +206,12 @@ def _behind_first(x: Any, first: int, axis: int, reverse: bool) -> Any:
     return pad(x, np.asarray(first, aval_of(x).dtype)[()], edges)
 
 
+def _but_last_and_but_first(length: int, reverse: bool) -> tuple[tuple[int, int], tuple[int, int]]:
+    """The bounds of all elements but the last, and of all but the first, in the direction of the scan."""
+    low, high = (0, length - 1), (1, length)
+    return (high, low) if reverse else (low, high)
+
+
 def _extreme_jvp(exceeds: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     """The tangent of the value before, or of this element, whichever is the result; of equal ones, half of each."""
 
@@ -214,9 +219,7 @@ def _extreme_jvp(exceeds: Callable[[Any, Any], Any]) -> Callable[..., Any]:
         length = aval_of(x).shape[axis]
         if surely_below(length, 2):
             return t
-        before, here = (0, length - 1), (1, length)
-        if reverse:
-            before, here = here, before
+        before, here = _but_last_and_but_first(length, reverse)
         y, x = slice_in_dim(y, *before, axis=axis), slice_in_dim(x, *here, axis=axis)
         one, half, none = (full(aval_of(x).shape, value, aval_of(x).dtype) for value in (1, 0.5, 0))
         before_share = select(exceeds(y, x), one, select(eq(y, x), half, none))
@@ -274,7 +277,7 @@ def _logarithm_jvp(x: Any, t: Any, y: Any, axis: int, reverse: bool) -> Any:
     length = aval_of(x).shape[axis]
     if surely_below(length, 2):
         return t
-    before, here = ((1, length), (0, length - 1)) if reverse else ((0, length - 1), (1, length))
+    before, here = _but_last_and_but_first(length, reverse)
     last, x, y = (slice_in_dim(v, *part, axis=axis) for v, part in ((y, before), (x, here), (y, here)))
     shape, dtype = aval_of(x).shape, aval_of(x).dtype
     half, one = full(shape, 0.5, dtype), full(shape, 1, dtype)

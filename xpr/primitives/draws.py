@@ -82,7 +82,11 @@ def drawn(
 
     Args:
       fun: draws for many keys at once by threefry2x32, and for one key by other generators.
-      words: of keys, whose axes are the first `rank` ones of the parameters.
+      impl: the generator.
+      words: those of the keys, whose axes are the first `rank` ones of the parameters.
+      parameters: the parameters of the distribution.
+      rank: the number of axes of the keys.
+      dtype: the dtype of the results.
     """
     if impl is THREEFRY and settings.threefry_partitionable:
         return fun(

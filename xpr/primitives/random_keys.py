@@ -66,18 +66,19 @@ def of_keys(
 ) -> Primitive:
     """A primitive of random keys; without a derivative, unless there is a rule.
 
-    The setting threefry_partitionable is a parameter, where it was off when the operation was asked for, and on words
-    the operation is done with it.
+    Its rule on words is `physical(map_keys, words, avals, **params)`: `map_keys(fun, ndim, *values)` maps a function of
+    one key's words over the first `ndim` axes. The setting threefry_partitionable is a parameter where it was off when
+    the operation was applied, and the rule runs with it.
     """
 
     def typed(avals: Sequence[ShapedArray], *, partitionable: bool = True, **params: Any) -> list[ShapedArray]:
         return list(abstract(avals, **params))
 
     def on_words(
-        each: Any, words: Sequence[Any], avals: Sequence[ShapedArray], *, partitionable: bool = True, **params: Any
+        map_keys: Any, words: Sequence[Any], avals: Sequence[ShapedArray], *, partitionable: bool = True, **params: Any
     ) -> list[Any]:
         with override("threefry_partitionable", partitionable):
-            return list(physical(each, words, avals, **params))
+            return list(physical(map_keys, words, avals, **params))
 
     def no_tangents(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         out = primitive.bind(*primals, **params)
@@ -124,7 +125,7 @@ def _seed_abstract(avals: Sequence[ShapedArray], *, impl: PRNGImpl) -> list[Shap
 random_seed_p = of_keys(
     "random_seed",
     abstract=_seed_abstract,
-    physical=lambda each, words, avals, *, impl: [each(impl.seed, avals[0].ndim, *words)],
+    physical=lambda map_keys, words, avals, *, impl: [map_keys(impl.seed, avals[0].ndim, *words)],
 )
 
 
@@ -145,8 +146,8 @@ def _split_abstract(avals: Sequence[ShapedArray], *, shape: tuple[int, ...]) -> 
 random_split_p = of_keys(
     "random_split",
     abstract=_split_abstract,
-    physical=lambda each, words, avals, *, shape: [
-        each(lambda key: impl_of(avals[0]).split(key, shape), avals[0].ndim, *words)
+    physical=lambda map_keys, words, avals, *, shape: [
+        map_keys(lambda key: impl_of(avals[0]).split(key, shape), avals[0].ndim, *words)
     ],
 )
 
@@ -176,7 +177,7 @@ def _fold_in_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
     return [keys.update(shape=keys.shape or data.shape)]
 
 
-def _fold_in_physical(each: Any, words: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:
+def _fold_in_physical(map_keys: Any, words: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:
     (keys, data), (key_words, numbers) = avals, words
     shape = keys.shape or data.shape
     if keys.shape != shape:
@@ -184,7 +185,7 @@ def _fold_in_physical(each: Any, words: Sequence[Any], avals: Sequence[ShapedArr
         key_words = broadcast_in_dim(key_words, (*shape, *inside), range(len(shape), len(shape) + len(inside)))
     if data.shape != shape:
         numbers = broadcast_in_dim(numbers, shape, ())
-    return [each(impl_of(keys).fold_in, len(shape), key_words, numbers)]
+    return [map_keys(impl_of(keys).fold_in, len(shape), key_words, numbers)]
 
 
 def _fold_in_batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
@@ -225,8 +226,8 @@ def _bits_abstract(avals: Sequence[ShapedArray], *, bit_width: int, shape: tuple
 random_bits_p = of_keys(
     "random_bits",
     abstract=_bits_abstract,
-    physical=lambda each, words, avals, *, bit_width, shape: [
-        each(lambda key: impl_of(avals[0]).random_bits(key, bit_width, shape), avals[0].ndim, *words)
+    physical=lambda map_keys, words, avals, *, bit_width, shape: [
+        map_keys(lambda key: impl_of(avals[0]).random_bits(key, bit_width, shape), avals[0].ndim, *words)
     ],
     flops=lambda operands, results, **params: 115 * results[0].size,  # as threefry2x32
 )
@@ -275,7 +276,7 @@ def _same_memory(aval: ShapedArray, x: Array) -> Array:
 random_wrap_p = of_keys(
     "random_wrap",
     abstract=_wrap_abstract,
-    physical=lambda each, words, avals, *, impl: list(words),
+    physical=lambda map_keys, words, avals, *, impl: list(words),
     evaluate=_wrap_evaluate,
 )
 
@@ -307,7 +308,7 @@ def _unwrap_evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
 random_unwrap_p = of_keys(
     "random_unwrap",
     abstract=_unwrap_abstract,
-    physical=lambda each, words, avals: list(words),
+    physical=lambda map_keys, words, avals: list(words),
     evaluate=_unwrap_evaluate,
 )
 

@@ -272,6 +272,11 @@ def one_axis(axis: Any, ndim: int) -> int:
     return index % ndim
 
 
+def from_front(axis: int, ndim: int) -> int:
+    """An axis counted from the front; one that there is not as it is, for the operation to refuse."""
+    return axis + ndim if -ndim <= axis < 0 else axis
+
+
 def _integer(axis: Any) -> int:
     if isinstance(axis, Tracer):
         return axis.static_integer("The number of an axis")

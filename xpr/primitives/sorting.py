@@ -22,7 +22,7 @@ from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.flops import per_operand, sorting
 from xpr.primitives.gather.gather_scatter import gather_p
 from xpr.primitives.gather.windows import PROMISE_IN_BOUNDS, GatherDimensionNumbers
-from xpr.primitives.shapes import broadcast_in_dim, expand_dims, full, mapped_to
+from xpr.primitives.shapes import broadcast_in_dim, expand_dims, from_front, full, mapped_to
 from xpr.primitives.sharding_rules import along_unsharded
 from xpr.primitives.slicing import broadcasted_iota
 
@@ -170,8 +170,7 @@ def sort(operand: Any, dimension: int = -1, is_stable: bool = True, num_keys: in
     operands = list(operand) if isinstance(operand, (tuple, list)) else [operand]
     if not operands:
         raise TypeError("sort: takes an array, or at least one in a sequence.")
-    ndim = aval_of(operands[0]).ndim
-    dimension = dimension + ndim if -ndim <= dimension < 0 else dimension
+    dimension = from_front(dimension, aval_of(operands[0]).ndim)
     outs = sort_p.bind(*operands, dimension=dimension, is_stable=bool(is_stable), num_keys=num_keys)
     return tuple(outs) if isinstance(operand, (tuple, list)) else outs[0]
 
@@ -289,8 +288,7 @@ def order_statistics(operand: Any, ranks: Sequence[int], axis: int = -1) -> Any:
     >>> order_statistics(jnp.array([3.0, 1.0, 2.0]), [0, 2])
     Array([1., 3.], dtype=float32)
     """
-    ndim = aval_of(operand).ndim
-    return order_statistics_p.bind(operand, ranks=tuple(ranks), axis=axis + ndim if -ndim <= axis < 0 else axis)
+    return order_statistics_p.bind(operand, ranks=tuple(ranks), axis=from_front(axis, aval_of(operand).ndim))
 
 
 # -- top_k: the k greatest elements along an axis, the greatest first, and their indices; of equal ones the first
@@ -400,8 +398,7 @@ def top_k(operand: Any, k: int, *, axis: int = -1) -> tuple[Any, Any]:
     (Array([3., 2.], dtype=float32), Array([1, 2], dtype=int32))
     """
     shape = aval_of(operand).shape
-    ndim = len(shape)
-    if -ndim <= axis < ndim and surely_at_least(shape[axis], _MOST_COUNTED + 1):
+    if -len(shape) <= axis < len(shape) and surely_at_least(shape[axis], _MOST_COUNTED + 1):
         raise ValueError(f"top_k returns int32 indices, which will overflow: axis {axis} has {shape[axis]} elements.")
-    values, indices = top_k_p.bind(operand, k=as_size(k), axis=axis + ndim if -ndim <= axis < 0 else axis)
+    values, indices = top_k_p.bind(operand, k=as_size(k), axis=from_front(axis, len(shape)))
     return values, indices

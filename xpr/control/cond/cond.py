@@ -297,15 +297,15 @@ def _batch_named(axis_name: Any, size: int, values: Sequence[Any], dims: Sequenc
 
 
 def _forwarded(branches: Branches, dims: tuple[int | None, ...]) -> tuple[int | None, ...]:
-    """For each result the position of the operand that it is in all branches, if that one is not mapped, or None."""
+    """For each result the position of the unmapped operand that all branches return for it; None if there is none."""
 
     def find() -> tuple[int | None, ...]:
         positions = [{v: i for i, v in enumerate(branch.invars) if dims[i] is None} for branch in branches]
-        found = [
+        sources = [
             {at.get(v) if type(v) is Var else None for at, v in zip(positions, outs)}
             for outs in zip(*[branch.outvars for branch in branches])
         ]
-        return tuple([each.pop() if len(each) == 1 else None for each in found])
+        return tuple([of_result.pop() if len(of_result) == 1 else None for of_result in sources])
 
     return _cached(branches, ("cond forwarded", dims), find)
 
@@ -314,7 +314,7 @@ def _around_forwarded(
     forwards: tuple[int | None, ...], axis_name: Any, size: int, values: Sequence[Any], dims: Sequence[int | None],
     params: dict[str, Any],
 ) -> Any:  # fmt: skip
-    """The batching rule where some results are operands that are not mapped: these are no results of the choice."""
+    """The batching rule where some results are unmapped operands, which the new branches no longer return."""
     computed = [position is None for position in forwards]
 
     def without() -> Branches:

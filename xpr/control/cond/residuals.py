@@ -1,4 +1,4 @@
-"""The branches of a cond in two halves, the second of which read residuals of the first.
+"""The branches of a cond in two halves; the second halves read residuals of the first ones.
 
 Linearization splits them into equations that compute values and equations linear in the tangents, partial evaluation
 into equations that read known operands and the other equations.
@@ -48,15 +48,17 @@ class SplitBranches:
           num_results: how many results the first halves have.
         """
         slots: list[ShapedArray] = []
-        sources = [_sources(jaxpr, each, slots, num_results) for jaxpr, each in zip(firsts, positions)]
-        passed_on = sorted({source for each in sources for source in each if source[0] != "slot"})
+        sources = [_sources(jaxpr, operand_of, slots, num_results) for jaxpr, operand_of in zip(firsts, positions)]
+        passed_on = sorted({source for of_branch in sources for source in of_branch if source[0] != "slot"})
         self.residuals: list[Source] = [*passed_on, *(("slot", i) for i in range(len(slots)))]
         results, _ = split_list(firsts[0].out_avals, num_results)
         types = {"operand": operands, "result": results, "slot": slots}
         avals = [types[kind][i] for kind, i in self.residuals]
         self.slots = slots
-        self.first = tuple([_with_slots(jaxpr, each, slots, num_results) for jaxpr, each in zip(firsts, sources)])
-        self.second = tuple([self._second(jaxpr, each, avals) for jaxpr, each in zip(seconds, sources)])
+        self.first = tuple(
+            [_with_slots(jaxpr, of_branch, slots, num_results) for jaxpr, of_branch in zip(firsts, sources)]
+        )
+        self.second = tuple([self._second(jaxpr, of_branch, avals) for jaxpr, of_branch in zip(seconds, sources)])
 
     def _second(self, jaxpr: Jaxpr, sources: list[Source], avals: Sequence[ShapedArray]) -> Jaxpr:
         """A second half that takes the residuals of all branches."""
@@ -118,9 +120,9 @@ def zeros_in(eqns: list[JaxprEqn], aval: ShapedArray) -> Any:
     if not aval.shape:
         return zero
     if aval.plain is not aval:
-        made = stage(lambda: [zeros_like_aval(aval)], []).jaxpr
-        eqns.extend(made.eqns)
-        return made.outvars[0]
+        jaxpr = stage(lambda: [zeros_like_aval(aval)], []).jaxpr
+        eqns.extend(jaxpr.eqns)
+        return jaxpr.outvars[0]
     out = Var(aval)
     eqns.append(JaxprEqn([zero], [out], broadcast_in_dim_p, {"shape": aval.shape, "broadcast_dimensions": ()}))
     return out

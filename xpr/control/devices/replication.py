@@ -121,7 +121,7 @@ class Replication:
             if eqn.primitive.batch_named is not None:
                 named = frozenset(named_axes(eqn.params))
                 if eqn.primitive in self.replicating and eqn.params.get("axis_index_groups") is None:
-                    return [eqn], [each - named for each in operands]
+                    return [eqn], [axes - named for axes in operands]
                 union |= named
             return [eqn], [union] * len(eqn.outvars)
         changed: dict[Jaxpr, Jaxpr] = {}
@@ -145,8 +145,8 @@ class Replication:
         axes: tuple[Any, ...] = eqn.params["axes"]
         if eqn.params["axis_index_groups"] is not None:
             return [eqn], [_NONE.union(axes, *operands)] * len(operands)
-        varying = [each.difference(axes) for each in operands]
-        if all(name in each or name not in self.sizes for each in operands for name in axes):
+        varying = [operand.difference(axes) for operand in operands]
+        if all(name in operand or name not in self.sizes for operand in operands for name in axes):
             return [eqn], varying
         eqns = []
         for x, out, each in zip(eqn.invars, eqn.outvars, operands):
@@ -212,7 +212,7 @@ def _communicated(jaxpr: Jaxpr) -> Axes:
     """The axes over which a jaxpr communicates; cached with it."""
     if "communicated" not in jaxpr.memo:
         outer = [frozenset(named_axes(eqn.params)) for eqn in jaxpr.eqns if eqn.primitive in _COMMUNICATING]
-        inner = [_communicated(each) for eqn in jaxpr.eqns for each in subjaxprs(eqn)]
+        inner = [_communicated(inner_jaxpr) for eqn in jaxpr.eqns for inner_jaxpr in subjaxprs(eqn)]
         jaxpr.memo["communicated"] = _NONE.union(*outer, *inner)
     return jaxpr.memo["communicated"]
 
@@ -236,7 +236,7 @@ def of_each_row(jaxpr: Jaxpr, along: tuple[Any, ...], sizes: dict[Any, int]) -> 
     """
     key = ("of each row", along)
     if key not in jaxpr.memo:
-        eqns = [each for eqn in jaxpr.eqns for each in _of_each_row(eqn, along, sizes)]
+        eqns = [new_eqn for eqn in jaxpr.eqns for new_eqn in _of_each_row(eqn, along, sizes)]
         jaxpr.memo[key] = jaxpr.replace(eqns=eqns)
     return jaxpr.memo[key]
 

@@ -120,9 +120,8 @@ class SdyShardingRule:
 
     def _check_sizes(self) -> None:
         whole = {factor for mapping in self.mappings for factor in mapping if isinstance(factor, str)}
-        parts = {
-            factor for mapping in self.mappings for each in mapping if not isinstance(each, str) for factor in each
-        }
+        compounds = [axis for mapping in self.mappings for axis in mapping if not isinstance(axis, str)]
+        parts = {factor for compound in compounds for factor in compound}
         for factor in self.factor_sizes:
             if factor not in whole | parts:
                 raise ValueError(f"Factor {factor} is not used by an axis, and its size is given. Leave it out.")
@@ -132,7 +131,8 @@ class SdyShardingRule:
             raise ValueError(f"Factor {factor} occurs in compound factors alone: its size is needed, as {factor}=2.")
 
     def _check_kinds(self) -> None:
-        used = {f for mapping in self.mappings for each in mapping for f in ([each] if isinstance(each, str) else each)}
+        axes = [[axis] if isinstance(axis, str) else axis for mapping in self.mappings for axis in mapping]
+        used = {factor for factors_of_axis in axes for factor in factors_of_axis}
         seen: dict[str, str] = {}
         for kind in ("reduction_factors", "need_replication_factors", "permutation_factors"):
             factors = getattr(self, kind)
@@ -235,7 +235,7 @@ def rule_text(rule: SdyShardingRule, in_avals: Sequence[ShapedArray], out_avals:
         "need_replication": rule.need_replication_factors,
         "permutation": rule.permutation_factors,
     }
-    factors = [[each for each, _ in axes] for axes in arrays]
+    factors = [[of_axis for of_axis, _ in axes] for axes in arrays]
     ins, outs = split_list(factors, len(in_avals))
     return sharding_rule_text(ins, outs, sizes, kinds)
 
@@ -252,7 +252,7 @@ def _axes(mapping: ArrayMapping, aval: ShapedArray) -> list[tuple[tuple[str, ...
         )
     group = leading.removeprefix(BATCHING) or "0"
     factors = [(f"{BATCHING}{group}.{axis}",) for axis in range(count)]
-    factors += [(each,) if isinstance(each, str) else tuple(each) for each in named]
+    factors += [(axis,) if isinstance(axis, str) else tuple(axis) for axis in named]
     return list(zip(factors, aval.shape))
 
 

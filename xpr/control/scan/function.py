@@ -233,12 +233,11 @@ def _length(rows: Sequence[Any], xs: Any, xs_tree: Any, length: int | None) -> i
 
 def _refuse_partitioned_rows(rows: Sequence[Any], xs: Any) -> None:
     """Raises ValueError where the rows that the steps take are on different devices."""
-    partitioned = [x for x in rows if parts_of(aval_of(x))[0] is not None]
-    if partitioned:
+    if any(parts_of(aval_of(x))[0] is not None for x in rows):
         lines = [
             f"  xs{tree.keystr(path)}   {aval_of(x).str_short()}"
             for path, x in tree.leaves_with_path(xs)
-            if any(x is each for each in partitioned)
+            if parts_of(aval_of(x))[0] is not None
         ]
         raise ValueError(
             "scan: the first axis of the xs must not be partitioned over a mesh, since each step takes a row: the 0th "
