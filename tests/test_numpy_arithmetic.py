@@ -1,5 +1,7 @@
 """Arithmetic on booleans, rounding of integers, division by zero: values and types are jax's where it is installed."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -116,6 +118,22 @@ def test_integers_that_the_compiler_knows_are_divided_as_arguments_are(dtype):
     for divide in (lax.div, lax.rem, jnp.floor_divide, jnp.remainder):
         known = xpr.jit(lambda: [divide(jnp.full(3, x, dtype), jnp.full(3, y, dtype)) for x, y in pairs])()  # noqa: B023
         assert [int(each[0]) for each in known] == [int(each) for each in xpr.jit(divide)(*arguments)]
+
+
+@pytest.mark.optimized
+@pytest.mark.parametrize("shape", [(), (16,), (32, 1), (4, 1, 16)])
+def test_divisors_that_are_broadcast_are_inverted_once(shape):
+    """The compiler multiplies by the inverses of the few numbers, also where several divisions and others share them."""
+
+    def quotients(x, few):
+        divisors = jnp.broadcast_to(few, x.shape)
+        return x / divisors, 2 * x / divisors, divisors + 1
+
+    x, few = np.ones((4, 32, 16), np.float32), np.full(shape, 3, np.float32)
+    program = xpr.jit(quotients).lower(x, few).compile()
+    assert not re.search(r"= f32\[4,32,16\]\S* divide", program.as_text())
+    for result, value in zip(program(x, few), (1 / 3, 2 / 3, 4)):
+        np.testing.assert_allclose(result, np.full_like(x, value), 1e-6)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.uint8])

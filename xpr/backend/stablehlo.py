@@ -174,6 +174,29 @@ class Builder:
                 self.varied.add(value)
         return value
 
+    def unshared_broadcast(self, x: Value) -> Value:
+        """The array as a result of its own, if it is broadcast from one that isn't constant; else the array itself.
+
+        XLA multiplies by the inverses of the fewer numbers that a divisor is broadcast from, if nothing else uses it.
+        It joins equal broadcasts before, but for those with axes of one element.
+        """
+        name, operands, properties = self.definitions.get(x, ("", [], ""))
+        if name != "stablehlo.broadcast_in_dim":
+            return x
+        (source,) = operands
+        if self.definitions.get(source, ("",))[0] == "stablehlo.constant":
+            return x
+        shape = [1] * x.aval.ndim
+        axes = [int(axis) for found in _INTEGERS.findall(properties) for axis in found.split(", ")]
+        for axis, size in zip(axes, source.aval.shape, strict=True):
+            shape[axis] = size
+        full_rank = self.reshape(source, shape)
+        dimensions = f"broadcast_dimensions = {int_array(range(x.aval.ndim))}"
+        copy = self.ops(name, [full_rank], [x.aval], dimensions)[0]
+        if x in self.varied:
+            self.varied.add(copy)
+        return copy
+
     def element_of(self, x: Value) -> tuple[Value, int]:
         """The array that `x`, of one element, was cut out of here, and the place of the element, counted row by row.
 

@@ -180,7 +180,8 @@ def _division_lower(operation: str) -> Callable[..., list[Value]]:
     def lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
         (aval,), (x, y) = avals, repeated(b, operands, avals[0].shape)
         if aval.dtype not in INTEGERS:
-            return [b.op(operation, [x, y], aval)]
+            divisor = b.unshared_broadcast(y) if operation == "stablehlo.divide" else y
+            return [b.op(operation, [x, divisor], aval)]
         by_zero = compared(b, [y, b.constant(0, aval)], "EQ")
         undefined = by_zero
         if aval.dtype not in UNSIGNED:
