@@ -454,6 +454,29 @@ def test_a_tracer_without_a_type_has_a_repr() -> None:
     assert "Bare(no type)" in str(errors.TracerArrayConversionError(Bare()))
 
 
+def takes_the_value(first, second=1.0, *rest, keyword=None, **others):
+    return bool((second, *rest)[-1])
+
+
+@pytest.mark.parametrize(
+    "call, name",
+    [
+        (lambda: xpr.jit(takes_the_value)(1.0, 2.0), "second"),
+        (lambda: xpr.jit(takes_the_value)(1.0, 2.0, 3.0, 4.0), "rest[1]"),
+        (lambda: xpr.jit(takes_the_value)(1.0, 2.0, 3.0, keyword=4.0), "rest[0]"),
+        (lambda: xpr.jit(takes_the_value, static_argnums=0)("a", 2.0), "second"),
+        (lambda: xpr.jit(takes_the_value, static_argnums=(0, 2))(1, 2.0, 3, 4.0), "rest[1]"),
+        (lambda: xpr.jit(lambda first, second: bool(second), static_argnames="first")(second=1.0, first=2), "second"),
+        (lambda: xpr.make_jaxpr(takes_the_value, static_argnums=0)("a", 2.0), "second"),
+        (lambda: xpr.pmap(takes_the_value, static_broadcasted_argnums=0)("a", jnp.ones(1)), "second"),
+    ],
+)
+def test_messages_name_arguments_beside_static_and_keyword_only_ones(call, name):
+    with pytest.raises(errors.TracerBoolConversionError) as caught:
+        call()
+    assert f"The value depends on the argument {name} of" in str(caught.value)
+
+
 def test_pickling_needs_a_value():
     with pytest.raises(errors.ConcretizationTypeError, match="pickling needs the value of a traced array of type i32"):
         xpr.jit(pickle.dumps)(0)

@@ -22,23 +22,23 @@ from xpr.transforms.stage import Signature, StageTrace
 
 def argument_names(fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> list[str]:
     """A name for each leaf of the arguments: `x`, `params['w']`."""
+    names: list[str] = []
+    for name, arg in [*zip(_positional_names(fun, len(args)), args), *sorted(kwargs.items())]:
+        names.extend(name + tree.keystr(path) for path, _ in tree.leaves_with_path(arg))
+    return names
+
+
+def _positional_names(fun: Callable[..., Any], count: int) -> list[str]:
+    """The names of the first `count` positional arguments of a function, `rest[0]` for those of a parameter `*rest`."""
     try:
         parameters = list(inspect.signature(fun).parameters.values())
     except (TypeError, ValueError):
         parameters = []
-    names: list[str] = []
-    for i, arg in enumerate(args):
-        parameter = parameters[min(i, len(parameters) - 1)] if parameters else None
-        if parameter is None:
-            name = f"args[{i}]"
-        elif parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            name = f"{parameter.name}[{i - len(parameters) + 1}]"
-        else:
-            name = parameter.name
-        names.extend(name + tree.keystr(path) for path, _ in tree.leaves_with_path(arg))
-    for key in sorted(kwargs):
-        names.extend(key + tree.keystr(path) for path, _ in tree.leaves_with_path(kwargs[key]))
-    return names
+    static = getattr(fun, _STATIC, ())
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    variadic = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
+    names += [f"{variadic}[{i}]" for i in range(count + len(static) - len(names))]
+    return [name for i, name in enumerate(names) if i not in static][:count]
 
 
 def signature_of(verb: str, fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Signature:
@@ -123,32 +123,36 @@ class FunctionWithAux(FlatFunction):
 
 
 def check_results(fun: Callable[..., Any], leaves: Sequence[Any], out_tree: Any, role: str = "") -> None:
-    """Raises an error where a result is no array, naming its path, and the role of the function.
+    """Checks that the results of a function are arrays; messages have their paths, and the role of the function.
 
     Raises:
-      TypeError: it is something else.
-      RefError: it is a ref.
+      TypeError: a result is no array.
+      RefError: a result is a ref.
     """
     for index, leaf in enumerate(leaves):
         if type(leaf) is Ref:
-            path = tree.leaves_with_path(tree.unflatten(out_tree, range(out_tree.num_leaves)))[index][0]
             _, space, verb = context.trace.verb.rpartition(" ")  # "compiled with jit", or "differentiated"
             raise RefError(
                 f"{role}{describe_function(fun)}{f', traced for {verb}' * bool(space)} returned a mutable array "
-                f"reference of type {leaf.aval.str_short()}, at result{tree.keystr(path)}, and refs can't be returned "
-                "from traced functions. Return what it holds: ref[...]; or make the ref outside, and close over it."
-                + _origin(leaf)
+                f"reference of type {leaf.aval.str_short()}, at result{_path_text(out_tree, index)}, and refs can't be "
+                "returned from traced functions. Return what it holds: ref[...]; or make the ref outside, and close "
+                "over it." + _origin(leaf)
             )
         if getattr(leaf, "aval", None) is None:
             try:
                 aval_of(leaf)
             except TypeError as error:
-                path = tree.leaves_with_path(tree.unflatten(out_tree, range(out_tree.num_leaves)))[index][0]
-                component = f", at output component {tree.keystr(path)}" if path else ""
+                path = _path_text(out_tree, index)
+                component = f", at output component {path}" if path else ""
                 raise TypeError(
                     f"function {describe_function(fun)} returned a value of type {type(leaf).__name__}{component}, "
                     f"which is not a valid JAX type. {error}"
                 ) from None
+
+
+def _path_text(structure: tree.PyTreeDef, index: int) -> str:
+    """The path of a leaf of a pytree with this structure: `['w']`, or empty where the pytree is a leaf."""
+    return tree.keystr(tree.leaves_with_path(tree.unflatten(structure, range(structure.num_leaves)))[index][0])
 
 
 def _origin(ref: Ref) -> str:
@@ -162,7 +166,8 @@ def positions(argnums: int | Sequence[int], n_args: int, what: str) -> tuple[int
     """Argument numbers as non-negative ones.
 
     Raises:
-      ValueError: one is out of range.
+      TypeError: one is no integer.
+      ArgumentError: one is out of range.
     """
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     if any(not isinstance(n, int) for n in numbers):
@@ -208,4 +213,9 @@ def with_static(fun: Callable[..., Any], static: Sequence[int], args: Sequence[A
         values = iter(dynamic)
         return fun(*(x if i in static else next(values) for i, x in enumerate(args)), **kwargs)
 
-    return named_like(partially_applied, fun)
+    function = named_like(partially_applied, fun)
+    setattr(function, _STATIC, tuple(static))
+    return function
+
+
+_STATIC = "__xpr_static__"  # the attribute of such a function that has the positions of the arguments filled in
