@@ -307,6 +307,26 @@ def test_a_missing_rule_names_the_users_line():
         xpr.grad(lambda x: odd_p.bind(x))(1.0)
 
 
+def test_missing_rules_name_their_own_primitive():
+    x, indices = jnp.ones(3), jnp.array([0, 2])
+    for name in ("min", "max"):
+        with pytest.raises(
+            xpr.errors.UnsupportedRule, match=rf"Transpose rule .* for 'scatter-{name}' not implemented"
+        ):
+            xpr.linear_transpose(lambda x, name=name: getattr(x.at[indices], name)(1.0), x)(x)
+
+
+def test_a_transposition_rule_that_calls_numpy_on_what_it_solves_for():
+    from xpr.extend import Primitive
+
+    rooted_p = Primitive("rooted")
+    rooted_p.def_lowering_as(lambda x: x)
+    rooted_p.def_jvp(lambda primals, tangents: (rooted_p.bind(*primals), rooted_p.bind(*tangents)))
+    rooted_p.def_transpose(lambda ct, x: [np.sqrt(x)])
+    with pytest.raises(xpr.errors.UnsupportedRule, match="rooted: it is not linear in all its operands"):
+        xpr.grad(lambda x: rooted_p.bind(x))(1.0)
+
+
 def test_values_of_transformations_are_arrays():
     assert isinstance(xpr.vmap(lambda x: x)(np.ones(2, np.float32)), xpr.Array)
     assert isinstance(xpr.vjp(lambda x: 3.0, 1.0)[0], xpr.Array)

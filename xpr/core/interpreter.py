@@ -370,7 +370,7 @@ class Tracer:
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         if not self._trace.alive:
-            raise UnexpectedTracerError(escaped(self))
+            raise self.misused()
         raise TracerArrayConversionError(
             f"The numpy.ndarray conversion failed:\nNumPy was given a traced array of type {self.aval.str_short()}, "
             f"which has no value while a function is {self._trace.verb}.\n{self._trace.explain(self)}"

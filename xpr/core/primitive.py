@@ -40,9 +40,12 @@ class Unsupported:
 
     __slots__ = ("why", "error", "name", "slot")
 
-    def __init__(self, why: str, error: type[UnsupportedRule] = UnsupportedRule):
-        self.why, self.error = why, error
-        self.name = self.slot = ""
+    def __init__(self, why: str, error: type[UnsupportedRule] = UnsupportedRule, name: str = "", slot: str = ""):
+        self.why, self.error, self.name, self.slot = why, error, name, slot
+
+    def of(self, name: str, slot: str) -> Unsupported:
+        """The same for a slot of the primitive of that name, which messages name."""
+        return Unsupported(self.why, self.error, name, slot)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise self.error(f"{no_rule(self.name, self.slot)}. {self.why}")
@@ -298,7 +301,7 @@ class Primitive:
         for slot in SLOTS:
             rule = getattr(self, slot)
             if isinstance(rule, Unsupported):
-                rule.name, rule.slot = self.name, slot
+                setattr(self, slot, rule.of(self.name, slot))
 
     def __repr__(self) -> str:
         return self.name

@@ -39,7 +39,8 @@ class RuleTable(MutableMapping[Primitive, Rule]):
 
     def __delitem__(self, primitive: Primitive) -> None:
         self[primitive]
-        setattr(primitive, self.slot, Unsupported(f"Its rule was removed from the table of {self.slot} rules."))
+        removed = Unsupported(f"Its rule was removed from the table of {self.slot} rules.")
+        setattr(primitive, self.slot, removed.of(primitive.name, self.slot))
 
     def __contains__(self, primitive: object) -> bool:
         return isinstance(primitive, Primitive) and not isinstance(getattr(primitive, self.slot), Unsupported | None)

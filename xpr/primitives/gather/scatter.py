@@ -137,8 +137,7 @@ def _scatter_mul_transpose(cts: Sequence[Any], operands: Sequence[Any], **params
 
 _IN_UPDATES = Unsupported(
     "It is linear in the operand, and in the updates only where windows don't overlap: pass unique_indices=True then."
-)
-_IN_UPDATES.name, _IN_UPDATES.slot = "scatter-mul", "transpose"
+).of("scatter-mul", "transpose")
 
 scatter_mul_p = scattering("scatter-mul", "stablehlo.multiply", np.multiply, _scatter_mul_jvp, _scatter_mul_transpose)
 scatter_mul = scatter_function(
