@@ -197,6 +197,12 @@ def test_frozen_and_freed_refs_are_gone():
                 use(gone)
 
 
+def test_refs_that_are_traced_hold_no_array():
+    for use in (copy.copy, lambda ref: ref.committed, lambda ref: ref.unsafe_buffer_pointer()):
+        with pytest.raises(RefError, match=r"Ref\{f32\[2\]\} is an argument of a function that is being traced"):
+            xpr.jit(use)(xpr.new_ref(jnp.ones(2)))
+
+
 # -- Under transformations. The functions make the same in JAX.
 
 

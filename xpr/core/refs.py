@@ -181,8 +181,13 @@ class Ref:
         """The value that the ref holds, one of its owner.
 
         Raises:
-          RefError: it was frozen or freed.
+          RefError: it was frozen or freed; or it is an argument of a program that is being staged.
         """
+        if self.variable is not None:
+            raise RefError(
+                f"A Ref of type {self.aval.str_short()} is an argument of a function that is being traced, where it "
+                "holds no array yet. Read it, ref[...], or do this outside of the function."
+            )
         if self.value is None:
             raise RefError(
                 f"A Ref of type {self.aval.str_short()} is used after it was frozen or freed. Read it before, or use "
