@@ -447,3 +447,12 @@ def test_substitution_checks_types():
         substitute(closed, {core.Var(closed.in_avals[0]): 1.0})
     with pytest.raises(TypeError, match="is no variable of the jaxpr"):
         substitute(closed, {0: core.Var(closed.in_avals[0])})
+
+
+def test_substitution_of_variables_by_each_other():
+    closed = make(lambda x, y: x * y, 1.0, 2.0)
+    x, y = closed.jaxpr.invars
+    assert str(substitute(closed, {x: y, y: 3.0})) == "{ lambda ; . let a:f32[] = mul 3.0 3.0 in (a,) }"
+    for values in ({x: x}, {x: y, y: x}):
+        with pytest.raises(ValueError, match=r"a variable of type f32\[\] is replaced by itself, directly or by"):
+            substitute(closed, values)

@@ -178,6 +178,8 @@ class TestMessages:
             rewrite([3])
         with pytest.raises(TypeError, match="take the same arguments; .* takes 1, .* takes 2"):
             rewrite([(lambda x: x, lambda x, y: x)])
+        with pytest.raises(TypeError, match="the guard of a rule is a function of the matched atoms; got 3"):
+            rewrite([(jnp.sin, jnp.cos, 3)])
 
     def test_patterns_that_say_nothing(self):
         with pytest.raises(ValueError, match="computes nothing to look for"):

@@ -64,7 +64,7 @@ def substitute(jaxpr: Jaxpr | ClosedJaxpr, values: Mapping[Var | int, Any]) -> C
     Raises:
       TypeError: a value has another type than its variable; a variable is not bound in the program.
       IndexError: there is no argument at a position.
-      ValueError: a jaxpr with constants is passed without their values.
+      ValueError: a jaxpr with constants is passed without their values, or variables are replaced by each other.
 
     >>> import xpr
     >>> xpr.jaxpr.substitute(xpr.make_jaxpr(lambda x, y: x * y)(1.0, 1.0), {0: 3.0})
@@ -80,14 +80,17 @@ def substitute(jaxpr: Jaxpr | ClosedJaxpr, values: Mapping[Var | int, Any]) -> C
         _check(var, value, bound)
         if isinstance(value, (Var, Literal)):
             replaced[var] = value
-        elif value is not None and not aval_of(value).shape and not isinstance(value, Tracer):
+        elif not aval_of(value).shape and not isinstance(value, Tracer):
             replaced[var] = make_literal(np.asarray(value)[()], var.aval)
         else:
             replaced[var] = Var(var.aval)
             constants.append((replaced[var], value))
 
+    for var in replaced:
+        _check_ends(var, replaced)
+
     def new(atom: Any) -> Any:
-        while isinstance(atom, Var) and atom in replaced:
+        while atom in replaced:
             atom = replaced[atom]
         return atom
 
@@ -102,6 +105,19 @@ def _argument(jaxpr: Jaxpr, position: int) -> Var:
     if not -len(jaxpr.invars) <= position < len(jaxpr.invars):
         raise IndexError(f"substitute: there is no argument {position}; the program takes {len(jaxpr.invars)}.")
     return jaxpr.invars[position]
+
+
+def _check_ends(var: Var, replaced: Mapping[Var, Any]) -> None:
+    """Raises ValueError where a variable is replaced by itself, or by another one that is replaced by it."""
+    atom, seen = replaced[var], {var}
+    while atom in replaced and atom not in seen:
+        seen.add(atom)
+        atom = replaced[atom]
+    if atom in seen:
+        raise ValueError(
+            f"substitute: a variable of type {atom.aval.str_short()} is replaced by itself, directly or by way of "
+            "others that are replaced. To exchange two arguments pass them in another order."
+        )
 
 
 def _check(var: Var, value: Any, bound: set[Var]) -> None:

@@ -44,8 +44,8 @@ def rewrite(rules: Iterable[Rule | Sequence[Callable[..., Any]]]) -> Callable[[C
       A function from a closed jaxpr to one.
 
     Raises:
-      TypeError: a rule is no pair of functions of equally many arguments; when applied, the result of a replacement has
-        another type than its pattern.
+      TypeError: a rule is no pair of functions of equally many arguments, or its guard is no function; when applied,
+        the result of a replacement has another type than its pattern.
       ValueError: when applied, a pattern computes nothing or does not use an argument, or rules undo each other.
 
     >>> import xpr, xpr.numpy as jnp
@@ -67,6 +67,8 @@ def _checked(rule: Any) -> Rule:
     if not isinstance(rule, (tuple, list)) or not 2 <= len(rule) <= 3 or not all(map(callable, rule[:2])):
         raise TypeError(f"rewrite: a rule is a pattern and a replacement, two functions; got {rule!r}.")
     parsed = Rule(*rule)
+    if not (parsed.guard is None or callable(parsed.guard)):
+        raise TypeError(f"rewrite: the guard of a rule is a function of the matched atoms; got {parsed.guard!r}.")
     if arity(parsed.pattern) != arity(parsed.replacement):
         raise TypeError(
             "rewrite: a pattern and its replacement take the same arguments; "
