@@ -200,6 +200,11 @@ def test_a_bound_method_is_as_much_a_jitted_function():
         double.nothing  # noqa: B018
 
 
+def test_eval_shape_takes_a_function():
+    with pytest.raises(TypeError, match="eval_shape: Expected a callable value, and got 3"):
+        xpr.eval_shape(3, 1.0)
+
+
 @pytest.mark.parametrize("call", [xpr.jit(lambda x: x + 1), jnp.sin, jnp.negative, xpr.grad(lambda x: x * x)])
 def test_a_type_in_place_of_an_array(call):
     struct = xpr.ShapeDtypeStruct((), "float32")

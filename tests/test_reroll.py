@@ -260,6 +260,8 @@ def test_few_repetitions_are_left_alone():
     assert len(loops(rolled(f, X, least=3))) == 1
     with pytest.raises(ValueError, match="`least` must be 3 or more"):
         xpr.jaxpr.reroll(xpr.make_jaxpr(f)(X), 2)
+    with pytest.raises(TypeError, match="reroll: Expected a callable value, and got 3"):
+        xpr.reroll(3)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -48,12 +48,13 @@ def jvp(
       `(value, tangent)`, followed by the auxiliary data with `has_aux`.
 
     Raises:
-      TypeError: primals and tangents don't match.
+      TypeError: `fun` is no function, or primals and tangents don't match.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.jvp(jnp.sin, (0.0,), (2.0,))
     (Array(0., dtype=float32, weak_type=True), Array(2., dtype=float32, weak_type=True))
     """
+    check_function(fun, "jvp")
     if not isinstance(primals, (tuple, list)) or not isinstance(tangents, (tuple, list)):
         raise TypeError("jvp: primals and tangents are given as tuples, one entry for each argument of the function.")
     leaves, in_tree = flatten_arguments(primals)
@@ -154,11 +155,15 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
       `(value, f_jvp)`, followed by the auxiliary data with `has_aux`. `f_jvp(*tangents)` returns the tangent of the
       value; it is a pytree of residuals.
 
+    Raises:
+      TypeError: `fun` is no function; when `f_jvp` is called, the tangents are not of the types of the primals.
+
     >>> import xpr, xpr.numpy as jnp
     >>> y, f_jvp = xpr.linearize(jnp.square, 3.0)
     >>> f_jvp(1.0)
     Array(6., dtype=float32, weak_type=True)
     """
+    check_function(fun, "linearize")
     in_tree, leaves, is_active, linear, active_outs, out_tree, values, aux = _linearized(fun, primals, has_aux)
     out_avals = [aval_of(x) for x in values]
 
@@ -228,11 +233,15 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
       each argument; it is a pytree of residuals, so a jitted function, or the fwd of a custom_vjp, can return it.
       `f_vjp.with_refs(*refs)(ct)` adds the cotangents to refs instead.
 
+    Raises:
+      TypeError: `fun` is no function; when `f_vjp` is called, the cotangent is not of the type of the value.
+
     >>> import xpr, xpr.numpy as jnp
     >>> y, f_vjp = xpr.vjp(jnp.sin, 0.0)
     >>> f_vjp(2.0)
     (Array(2., dtype=float32, weak_type=True),)
     """
+    check_function(fun, "vjp")
     in_tree, leaves, is_active, linear, active_outs, out_tree, values, aux = _linearized(fun, primals, has_aux)
     out_avals = [aval_of(x) for x in values]
     in_avals, program = [aval_of(x) for x in leaves], linear.jaxpr
@@ -299,7 +308,7 @@ def grad(
       a sequence `argnums`; with `has_aux` `(gradient, auxiliary data)`.
 
     Raises:
-      TypeError: when called, the result is not a real scalar, or an argument has no tangents.
+      TypeError: `fun` is no function; when called, the result is not a real scalar, or an argument has no tangents.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.grad(jnp.tanh)(0.0)
@@ -337,7 +346,7 @@ def value_and_grad(
       `has_aux`.
 
     Raises:
-      TypeError: when called, the result is not a real scalar, or an argument has no tangents.
+      TypeError: `fun` is no function; when called, the result is not a real scalar, or an argument has no tangents.
 
     >>> import xpr
     >>> xpr.value_and_grad(lambda x: x * x)(3.0)
@@ -464,12 +473,13 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
       A function from a cotangent of the result to a tuple with a cotangent for each argument; it is a pytree.
 
     Raises:
-      TypeError: arguments or results are integers, and others are not.
+      TypeError: `fun` is no function, or arguments or results are integers, and others are not.
 
     >>> import xpr
     >>> xpr.linear_transpose(lambda x: 3 * x, 1.0)(2.0)
     (Array(6., dtype=float32, weak_type=True),)
     """
+    check_function(fun, "linear_transpose")
     leaves, in_tree = flatten_arguments(primals)
     flat = FlatFunction(fun, in_tree)
     avals = [shaped(x) for x in leaves]

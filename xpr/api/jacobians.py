@@ -12,7 +12,7 @@ from xpr.api.grad import NOT_HOLOMORPHIC, check_input, jvp, vjp
 from xpr.api.vmap import vmap
 from xpr.backend.array import from_host
 from xpr.core.avals import aval_of
-from xpr.core.source import describe_function
+from xpr.core.source import check_function, describe_function
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.numpy.matrices import eye
 from xpr.primitives.shapes import reshape
@@ -39,13 +39,14 @@ def jacfwd(
       whose shape is that of the one followed by that of the other; with `has_aux` `(Jacobian, auxiliary data)`.
 
     Raises:
-      TypeError: when called, an argument has no tangents, or is complex without `holomorphic`.
+      TypeError: `fun` is no function; when called, an argument has no tangents, or is complex without `holomorphic`.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.jacfwd(lambda x: x * x)(jnp.array([1., 2.]))
     Array([[2., 0.],
            [0., 4.]], dtype=float32)
     """
+    check_function(fun, "jacfwd")
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         of_active, point, point_tree = _active(fun, args, kwargs, argnums)
@@ -84,13 +85,15 @@ def jacrev(
       whose shape is that of the one followed by that of the other; with `has_aux` `(Jacobian, auxiliary data)`.
 
     Raises:
-      TypeError: when called, an argument has no tangents, or the result is complex without `holomorphic`.
+      TypeError: `fun` is no function; when called, an argument has no tangents, or the result is complex without
+        `holomorphic`.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.jacrev(lambda x: x * x)(jnp.array([1., 2.]))
     Array([[2., 0.],
            [0., 4.]], dtype=float32)
     """
+    check_function(fun, "jacrev")
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         of_active, point, point_tree = _active(fun, args, kwargs, argnums)
@@ -128,13 +131,14 @@ def hessian(
       of the argument; with `has_aux` `(Hessian, auxiliary data)`.
 
     Raises:
-      TypeError: when called, an argument has no tangents, or is complex without `holomorphic`.
+      TypeError: `fun` is no function; when called, an argument has no tangents, or is complex without `holomorphic`.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.hessian(lambda x: x[0] * x[1] ** 2)(jnp.array([1., 3.]))
     Array([[0., 6.],
            [6., 2.]], dtype=float32)
     """
+    check_function(fun, "hessian")
     return jacfwd(
         jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),
         argnums,

@@ -259,6 +259,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
       A pytree of `ShapeDtypeStruct`s; a `ShapeDtypeStruct` among the results stands for an array of its type.
 
     Raises:
+      TypeError: `fun` is no function.
       ConcretizationTypeError: `fun` needs the value of an argument, not only its type.
 
     >>> import xpr, xpr.numpy as jnp
@@ -267,6 +268,7 @@ def eval_shape(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """
     if isinstance(fun, KnownCaller) and hasattr(fun, "eval_shape"):  # a jitted function knows more of its results
         return fun.eval_shape(*args, **kwargs)
+    check_function(fun, "eval_shape")
 
     def with_arrays(*args: Any, **kwargs: Any) -> Any:
         return tree.map(lambda x: zeros_or_keys(x.aval) if type(x) is ShapeDtypeStruct else x, fun(*args, **kwargs))

@@ -10,6 +10,7 @@ from xpr.api.make_jaxpr import trace_function
 from xpr.control.reroll.reroll import LEAST
 from xpr.control.reroll.reroll import reroll as reroll_jaxpr
 from xpr.core.jaxpr import eval_jaxpr
+from xpr.core.source import check_function
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import named_like
 
@@ -29,6 +30,7 @@ def reroll(fun: Callable[..., Any], least: int = LEAST) -> Callable[..., Any]:
       A function of the same arguments and results.
 
     Raises:
+      TypeError: `fun` is no function.
       ValueError: when called, `least` is less than 3.
 
     >>> import xpr, xpr.numpy as jnp
@@ -41,6 +43,7 @@ def reroll(fun: Callable[..., Any], least: int = LEAST) -> Callable[..., Any]:
     >>> xpr.jit(xpr.reroll(f))(1.0)
     Array(3.1415927, dtype=float32, weak_type=True)
     """
+    check_function(fun, "reroll")
 
     def rolled(*args: Any, **kwargs: Any) -> Any:
         closed, out_tree = trace_function(fun, args, kwargs, "rerolled")
