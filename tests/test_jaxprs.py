@@ -265,6 +265,21 @@ def test_checker_refuses_wrong_number_of_results():
         core.check_jaxpr(bad)
 
 
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (lambda j: j.replace(invars=[[3]]), "a binder must be a variable, and this one is [3].\n  in the binders"),
+        (lambda j: j.replace(outvars=[3.0]), "an operand must be a variable or a literal, and this one is 3.0.\n  in"),
+        (lambda j: j.replace(eqns=[j.eqns[0].replace(outvars=[3])]), "this one is 3.\n  in an equation of sin\n  from"),
+        (lambda j: j.replace(eqns=[j.eqns[0].replace(invars=[[3]])]), "this one is [3].\n  in an equation of sin\n"),
+    ],
+)
+def test_checker_refuses_what_is_no_variable(change, message):
+    with pytest.raises(JaxprTypeError) as error:
+        core.check_jaxpr(broken(change))
+    assert message in str(error.value)
+
+
 def test_shaped_arrays_are_interned_and_immutable():
     aval = core.ShapedArray([2, 3], "float32")
     assert aval is core.ShapedArray((2, 3), np.float32)

@@ -8,6 +8,7 @@ from typing import Any
 from xpr.core.avals import same_type
 from xpr.core.interpreter import shardings_decided_later
 from xpr.core.jaxpr import (
+    Atom,
     ClosedJaxpr,
     DropVar,
     Jaxpr,
@@ -36,6 +37,7 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
     >>> xpr.core.check_jaxpr(xpr.make_jaxpr(lambda x: x * x)(3.0))
     """
     inner = require_jaxpr("check_jaxpr", jaxpr)
+    _check_atoms(inner)
     bound: set[Var] = {unitvar}
     for var in [*inner.constvars, *inner.invars]:
         _bind(var, bound, inner, None)
@@ -51,19 +53,30 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
         _read(atom, bound, inner, None)
 
 
-def _bind(var: Any, bound: set[Var], jaxpr: Jaxpr, eqn: JaxprEqn | None) -> None:
-    if not isinstance(var, Var):
-        raise _error(jaxpr, eqn, f"a binder must be a variable, and this one is {var!r}")
+def _check_atoms(jaxpr: Jaxpr) -> None:
+    """Checks that binders are variables, and operands and results variables or literals: only then it has a text."""
+    parts: list[tuple[JaxprEqn | None, Sequence[Any], Sequence[Any]]] = [
+        (None, [*jaxpr.constvars, *jaxpr.invars], jaxpr.outvars),
+        *[(eqn, eqn.outvars, eqn.invars) for eqn in jaxpr.eqns],
+    ]
+    for eqn, binders, atoms in parts:
+        for var in binders:
+            if not isinstance(var, Var):
+                raise _malformed(eqn, f"a binder must be a variable, and this one is {var!r}")
+        for atom in atoms:
+            if not isinstance(atom, (Var, Literal)):
+                raise _malformed(eqn, f"an operand must be a variable or a literal, and this one is {atom!r}")
+
+
+def _bind(var: Var, bound: set[Var], jaxpr: Jaxpr, eqn: JaxprEqn | None) -> None:
     if var in bound and not isinstance(var, (DropVar, UnitVar)):
         raise _error(jaxpr, eqn, "a variable is bound a second time", [var])
     bound.add(var)
 
 
-def _read(atom: Any, bound: set[Var], jaxpr: Jaxpr, eqn: JaxprEqn | None) -> None:
+def _read(atom: Atom, bound: set[Var], jaxpr: Jaxpr, eqn: JaxprEqn | None) -> None:
     if isinstance(atom, Literal):
         return
-    if not isinstance(atom, Var):
-        raise _error(jaxpr, eqn, f"an operand must be a variable or a literal, and this one is {atom!r}")
     if atom not in bound:
         raise _error(jaxpr, eqn, "a variable is used before it is bound", [atom])
 
@@ -91,15 +104,29 @@ def _check_types(jaxpr: Jaxpr, eqn: JaxprEqn) -> None:
             )
 
 
-def _error(jaxpr: Jaxpr, eqn: JaxprEqn | None, what: str, variables: Sequence[Var] = ()) -> JaxprTypeError:
+_OUTSIDE_EQUATIONS = "  in the binders or the results of the jaxpr"
+
+
+def _malformed(eqn: JaxprEqn | None, fault: str) -> JaxprTypeError:
+    """The error for a jaxpr that holds something else than variables and literals, so that it has no text."""
+    place = _OUTSIDE_EQUATIONS if eqn is None else f"  in an equation of {eqn.primitive}"
+    return JaxprTypeError("\n".join([f"check_jaxpr: {fault}.", place, *_user_line(eqn)]))
+
+
+def _error(jaxpr: Jaxpr, eqn: JaxprEqn | None, fault: str, variables: Sequence[Var] = ()) -> JaxprTypeError:
+    """The error for an equation, or for the jaxpr's own binders and results where it is None."""
     lines, names = text_hooks["eqns_and_names"](jaxpr, variables)
     subject = "".join(f" ({name}:{v.aval.str_short()})" for name, v in zip(names, variables))
-    text = [f"check_jaxpr: {what}{subject}."]
     at = next((i for i, (e, _) in enumerate(lines) if e is eqn), None)
     if at is None:
-        text.append("  in the binders or the results of the jaxpr")
+        place = [_OUTSIDE_EQUATIONS]
     else:
-        for index in range(max(0, at - 2), min(len(lines), at + 3)):
-            text.append(f"  {'-> ' if index == at else '   '}{lines[index][1]}")
-        text.append(f"  from {summarize(eqn.source)}: {text_of(eqn.source)}" if eqn and saved(eqn.source) else "")
-    return JaxprTypeError("\n".join(line for line in text if line))
+        near = range(max(0, at - 2), min(len(lines), at + 3))
+        place = [f"  {'-> ' if index == at else '   '}{lines[index][1]}" for index in near]
+    return JaxprTypeError("\n".join([f"check_jaxpr: {fault}{subject}.", *place, *_user_line(eqn)]))
+
+
+def _user_line(eqn: JaxprEqn | None) -> list[str]:
+    """The line of a message with the user's line that an equation comes from; none where it is not known."""
+    known = eqn is not None and saved(eqn.source)
+    return [f"  from {summarize(eqn.source)}: {text_of(eqn.source)}"] if known else []  # type: ignore[union-attr]
