@@ -277,6 +277,7 @@ def test_nested_perturbations_stay_apart():
         (lambda: xpr.jacfwd(3), "jacfwd: Expected a callable value, and got 3"),
         (lambda: xpr.jacrev(3), "jacrev: Expected a callable value, and got 3"),
         (lambda: xpr.hessian(3), "hessian: Expected a callable value, and got 3"),
+        (lambda: xpr.grad(f, argnums=None)(1.0), "argnums must be an integer or a sequence of integers, and is None"),
         (lambda: xpr.jvp(f, 1.0, 1.0), "given as tuples"),
         (lambda: xpr.jvp(f, (1.0,), (jnp.ones(2),)), "has type f32[], and f32[2] was given"),
         (lambda: xpr.jvp(f, (1,), (1,)), "Tangents of integers have dtype float0"),

@@ -661,8 +661,14 @@ def twice(fun, make):
             ValueError,
             "jit: Exception raised while checking equality of metadata fields of pytree arguments of <lambda> at",
         ),
-        (lambda: xpr.jit(lambda x: x, static_argnums=3), ValueError, "takes 1 positional arguments"),
+        (lambda: xpr.jit(lambda x: x, static_argnums=3), ValueError, "jit: static_argnums has 3, and <lambda> at"),
+        (lambda: xpr.jit(lambda x: x, donate_argnums=3), ValueError, "takes 1 positional arguments"),
         (lambda: xpr.jit(lambda x: x, static_argnames="y"), ValueError, "takes arguments are x"),
+        (lambda: xpr.jit(lambda x: x, donate_argnames="y"), ValueError, "jit: donate_argnames has 'y', and the names"),
+        (lambda: xpr.jit(lambda x: x, static_argnums="x"), TypeError, "static_argnums must be an integer or a seq"),
+        (lambda: xpr.jit(lambda x: x, donate_argnums=0.5), TypeError, "donate_argnums must be an integer or a seq"),
+        (lambda: xpr.jit(lambda x: x, static_argnames=0), TypeError, "static_argnames must be a string or a sequence"),
+        (lambda: xpr.jit(lambda x: x, donate_argnames=[0]), TypeError, "and is [0]"),
     ],
 )
 def test_bad_input_is_named(call, error, part):

@@ -622,14 +622,15 @@ def jit(
     named = single_device(in_shardings, out_shardings)
     if named is not None:
         device, in_shardings, out_shardings = named, None, None
-    both = sorted(set(names_of(static_argnames)) & set(names_of(donate_argnames)))
+    static_names = names_of(static_argnames, "static_argnames")
+    both = sorted(set(static_names).intersection(names_of(donate_argnames, "donate_argnames")))
     if both:
         raise ValueError(
             f"jit: static_argnames and donate_argnames cannot intersect, and {both[0]!r} is in both: a static argument "
             "has no memory to donate."
         )
-    numbers, names = by_number_and_name(fun, static_argnums, static_argnames)
-    donate_numbers, donate_names = by_number_and_name(fun, donate_argnums, donate_argnames, needs_signature=True)
+    numbers, names = by_number_and_name(fun, "static", static_argnums, static_argnames)
+    donate_numbers, donate_names = by_number_and_name(fun, "donate", donate_argnums, donate_argnames)
     donate_numbers = tuple(n for n in donate_numbers if n not in numbers)
     own_options, xla_options = split_options(compiler_options)
     options_of_jit = JitOptions(

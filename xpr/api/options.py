@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
 from xpr import tree
 from xpr.core.avals import describe
@@ -91,63 +92,117 @@ def split_options(options: dict[str, Any] | None) -> tuple[dict[str, bool], dict
     return own_options, {name: chosen for name, chosen in (options or {}).items() if name not in own_options} or None
 
 
-def numbers_of(option: int | Sequence[int] | None) -> tuple[int, ...]:
-    """`static_argnums` and the like as a tuple."""
-    return () if option is None else (option,) if isinstance(option, int) else tuple(option)
+def numbers_of(option: int | Sequence[int] | None, name: str) -> tuple[int, ...]:
+    """`static_argnums` or the like, of this name, as a tuple.
+
+    Raises:
+      TypeError: it holds something else than integers.
+    """
+    if option is None:
+        return ()
+    try:
+        return tuple(map(operator.index, option if isinstance(option, Iterable) else (option,)))
+    except TypeError:
+        raise TypeError(f"jit: {name} must be an integer or a sequence of integers, and is {option!r}.") from None
 
 
-def names_of(option: str | Sequence[str] | None) -> tuple[str, ...]:
-    """`static_argnames` and the like as a tuple."""
-    return () if option is None else (option,) if isinstance(option, str) else tuple(option)
+def names_of(option: str | Sequence[str] | None, name: str) -> tuple[str, ...]:
+    """`static_argnames` or the like, of this name, as a tuple.
+
+    Raises:
+      TypeError: it holds something else than strings.
+    """
+    if option is None:
+        return ()
+    names = tuple(option) if isinstance(option, Iterable) and not isinstance(option, str) else (option,)
+    if not all(isinstance(each, str) for each in names):
+        raise TypeError(f"jit: {name} must be a string or a sequence of strings, and is {option!r}.")
+    return names
+
+
+class _Parameters(NamedTuple):
+    """The parameters of a function, as far as arguments can be matched with them.
+
+    Attributes:
+      positional: the names of those that take an argument by position.
+      keywords: the names of those that take an argument by name, in order.
+      others: the names of those that take none by name: positional-only ones, and `args` for `*args`.
+      has_args: whether there is one for any further positional arguments.
+      has_kwargs: whether there is one for any further keyword arguments.
+    """
+
+    positional: list[str]
+    keywords: list[str]
+    others: list[str]
+    has_args: bool
+    has_kwargs: bool
+
+
+def _parameters_of(fun: Callable[..., Any]) -> _Parameters | None:
+    """The parameters of a function; None where it has no signature."""
+    try:
+        parameters = list(inspect.signature(fun).parameters.values())
+    except (TypeError, ValueError):
+        return None
+    others = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)]
+    return _Parameters(
+        [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)],
+        [p.name for p in parameters if p.name not in others],
+        others,
+        any(p.kind is p.VAR_POSITIONAL for p in parameters),
+        any(p.kind is p.VAR_KEYWORD for p in parameters),
+    )
 
 
 def by_number_and_name(
     fun: Callable[..., Any],
+    kind: Literal["static", "donate"],
     argnums: int | Sequence[int] | None,
     argnames: str | Sequence[str] | None,
-    needs_signature: bool = False,
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Numbers and names of the same parameters, so that an argument is matched however it is passed.
 
     If both are given they are returned unchanged.
 
     Raises:
-      ValueError: the function has no such parameter, or, with names that need one, no signature.
+      TypeError: numbers are no integers, or names no strings.
+      ValueError: the function has no such parameter; or it has no signature, and arguments are donated by name.
     """
-    numbers, names = numbers_of(argnums), names_of(argnames)
+    numbers, names = numbers_of(argnums, f"{kind}_argnums"), names_of(argnames, f"{kind}_argnames")
     if not numbers and not names:
         return numbers, names
-    try:
-        parameters = list(inspect.signature(fun).parameters.values())
-    except (TypeError, ValueError):
-        if names and needs_signature:
+    parameters = _parameters_of(fun)
+    if parameters is None:
+        if names and kind == "donate":
             raise ValueError(
                 f"jit: donate_argnames names {', '.join(map(repr, names))}. Getting the signature of function "
                 f"{describe_function(fun)}, which says which argument that is, failed. Pass donate_argnums instead of "
                 "donate_argnames."
-            ) from None
+            )
         return numbers, names
-    positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    open_ended = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    unnamed = {p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.VAR_POSITIONAL)}
-    keywords = {p.name for p in parameters} - unnamed
-    for n in numbers:
-        if not open_ended and not -len(positional) <= n < len(positional):
-            raise ValueError(
-                f"jit: static_argnums or donate_argnums has {n}, and {describe_function(fun)} takes "
-                f"{len(positional)} positional arguments."
-            )
-    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    for name in names:
-        if name not in keywords and (not takes_any or name in unnamed):
-            named = ", ".join(p.name for p in parameters if p.name in keywords) or "none"
-            raise ValueError(
-                f"jit: static_argnames or donate_argnames has {name!r}, and the names by which "
-                f"{describe_function(fun)} takes arguments are {named}."
-            )
+    _check_parameters(fun, kind, parameters, numbers, names)
     if argnums is not None and argnames is not None:
         return numbers, names
+    positional = parameters.positional
     in_range = [n for n in numbers if -len(positional) <= n < len(positional)]
     all_names = dict.fromkeys([*names, *(positional[n] for n in in_range)])
     all_numbers = dict.fromkeys([*numbers, *(positional.index(name) for name in names if name in positional)])
     return tuple(all_numbers), tuple(all_names)
+
+
+def _check_parameters(
+    fun: Callable[..., Any], kind: str, parameters: _Parameters, numbers: Sequence[int], names: Sequence[str]
+) -> None:
+    """Raises ValueError where a function has no parameter of one of the numbers or names."""
+    count = len(parameters.positional)
+    for n in numbers:
+        if not parameters.has_args and not -count <= n < count:
+            raise ValueError(
+                f"jit: {kind}_argnums has {n}, and {describe_function(fun)} takes {count} positional arguments."
+            )
+    for name in names:
+        if name not in parameters.keywords and (not parameters.has_kwargs or name in parameters.others):
+            raise ValueError(
+                f"jit: {kind}_argnames has {name!r}, and the names by which {describe_function(fun)} takes arguments "
+                f"are {', '.join(parameters.keywords) or 'none'}."
+            )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -169,7 +169,7 @@ def positions(argnums: int | Sequence[int], n_args: int, what: str) -> tuple[int
       TypeError: one is no integer.
       ArgumentError: one is out of range.
     """
-    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    numbers = tuple(argnums) if isinstance(argnums, Iterable) else (argnums,)
     if any(not isinstance(n, int) for n in numbers):
         raise TypeError(f"{what} must be an integer or a sequence of integers, and is {argnums!r}.")
     if any(not -n_args <= n < n_args for n in numbers):
