@@ -84,8 +84,7 @@ def explain_miss(
     """
     if not settings.explain_cache_misses:
         return
-    described, line = describe_function(fun), source.here()
-    called = f"It is called at {source.summarize(line)}: {source.text_of(line)}"
+    described, called = describe_function(fun), f"It is called at {source.line_with_text(source.here())}"
     if not before:
         message = "TRACING CACHE MISS: never seen function %s is traced for the first time%s. %s"
         logger().warning(message, described, _made_anew(fun), called)
@@ -113,13 +112,11 @@ def explain_compilation(
     """
     if not before:
         return
-    line = source.here()
     nearest = min(before, key=lambda other: len(_moves(placement, other, names)))
     logger().warning(
-        "COMPILATION CACHE MISS: %s is compiled again. It is called at %s: %s\nBeside the nearest program:\n  %s",
+        "COMPILATION CACHE MISS: %s is compiled again. It is called at %s\nBeside the nearest program:\n  %s",
         describe_function(fun),
-        source.summarize(line),
-        source.text_of(line),
+        source.line_with_text(source.here()),
         "\n  ".join(_moves(placement, nearest, names)),
     )
 

@@ -25,7 +25,7 @@ from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import cache_key
 from xpr.core.ref_views import refuse_split_views
 from xpr.core.refs import Ref
-from xpr.core.source import check_function, describe_function, summarize, text_of
+from xpr.core.source import check_function, describe_function, line_with_text
 from xpr.core.specs import check_spec
 from xpr.passes.discharge import uses_of_refs
 from xpr.primitives.sharding_constraint import constrain
@@ -512,7 +512,7 @@ def _check_divergence(fun: Callable[..., Any], closed: ClosedJaxpr, argument_axe
     raise ValueError(
         f"shard_map: in {describe_function(fun)} a {eqn.primitive} communicates along {name!r}, and what it does may "
         f"differ between the devices along {name!r}, of which some would then wait for others forever.\n"
-        f"  {eqn.primitive} at {summarize(eqn.source)}: {text_of(eqn.source)}\n"
+        f"  {eqn.primitive} at {line_with_text(eqn.source)}\n"
         f"Decide by a value that is replicated over them (lax.pmax, lax.psum, lax.all_gather of it); or say "
         "check_vma=False, if it is the same for reasons that can't be seen."
     )

@@ -21,11 +21,11 @@ from xpr.compile.evaluate import EvalTrace, run_jaxpr
 from xpr.compile.reference import jaxprs_run_by
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import context
-from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, make_literal, subjaxprs, with_subjaxprs
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, jaxprs_in_params, make_literal, with_subjaxprs
 from xpr.core.lines import with_lines
 from xpr.core.primitive import Primitive, Unsupported
 from xpr.core.regions import called_jaxpr, regions_of
-from xpr.core.source import here, operation_of, summarize, text_of
+from xpr.core.source import here, line_with_text, operation_of, summarize
 from xpr.passes.physical import physical
 from xpr.text.printer import format_eqn, letters
 
@@ -51,7 +51,7 @@ class CheckingTrace(EvalTrace):
         """Whether a bad value comes from the operation: a result holds one, which is not just moved there."""
         if not any(map(self.bad_value, outs)):
             return False
-        computes = primitive.flops is not None or _holds_jaxprs(primitive, params)
+        computes = primitive.flops is not None or _holds_jaxprs(params)
         return computes or not any(map(self.bad_value, args))
 
     def bad_value(self, x: Any) -> str | None:
@@ -82,14 +82,15 @@ class _Search:
         that caused it.
         """
         location = f"{summarize(source)}"
-        called = called_jaxpr(JaxprEqn((), (), primitive, params))
+        eqn = JaxprEqn((), (), primitive, params)
+        called = called_jaxpr(eqn)
         if called is not None:
             inside = _Search(
                 self.trace, (f"in {params.get('name', primitive)}, called at {location}", *self.context_lines)
             )
             inside.equations(with_lines(called, source), args)
-        elif _holds_jaxprs(primitive, params) and not isinstance(primitive.reference, Unsupported):
-            on_words = with_subjaxprs(JaxprEqn((), (), primitive, params), physical).params
+        elif _holds_jaxprs(params) and not isinstance(primitive.reference, Unsupported):
+            on_words = with_subjaxprs(eqn, physical).params
             runner = _Runner(self, primitive, on_words, location)
             with jaxprs_run_by(runner.run):
                 primitive.reference([np.asarray(x.host if type(x) is Array else x) for x in args], **on_words)
@@ -130,7 +131,7 @@ class _Search:
             f"  {_equation(primitive, args, params, outs)}",
         ]
         lines += [f"  {name}: {_range(x)}" for name, x in _named_operands(args)]
-        lines.append(f"  at {summarize(source)}: {text_of(source)}")
+        lines.append(f"  at {line_with_text(source)}")
         if source is not None and (operation := operation_of(source)):
             lines.append(f"  in the backward pass: a cotangent of that line, through the {operation} of its derivative")
         return "\n".join([*lines, *(f"  {line}" for line in self.context_lines)])
@@ -166,13 +167,13 @@ class _Runner:
         return f"iteration {count}"
 
 
-def _holds_jaxprs(primitive: Primitive, params: dict[str, Any]) -> bool:
-    return any(True for _ in subjaxprs(JaxprEqn((), (), primitive, params)))
+def _holds_jaxprs(params: dict[str, Any]) -> bool:
+    return next(jaxprs_in_params(params), None) is not None
 
 
 def _equation(primitive: Primitive, args: Sequence[Any], params: dict[str, Any], outs: Sequence[Any]) -> str:
     """The operation as an equation; without parameters where they hold whole programs."""
-    shown = {} if _holds_jaxprs(primitive, params) else params
+    shown = {} if _holds_jaxprs(params) else params
     invars = [_atom(x) for x in args]
     return format_eqn(JaxprEqn(invars, [Var(aval_of(x)) for x in outs], primitive, shown))
 

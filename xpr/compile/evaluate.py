@@ -28,7 +28,7 @@ from xpr.compile.tiering import is_operation_tiered, is_tiered
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import Trace, Tracer, context, install_base
-from xpr.core.jaxpr import Jaxpr, JaxprEqn, Var, subjaxprs
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Var, jaxprs_in_params
 from xpr.core.memory import MemorySpace
 from xpr.core.primitive import Primitive, Unsupported, key_of, no_rule
 from xpr.core.result_types import with_unreduced
@@ -179,8 +179,8 @@ def make_plan(
         on_host = can_be_on_host and small and exact
         return OperationPlan(partial(_reference_on_words, words), on_host, out_avals, runs_on, committed_to, words)
     on_host = can_be_on_host and primitive.is_exact(avals) and runs_on_host(primitive, avals, out_avals, params)
-    of_its_own = primitive.effects is not None or any(a.memory_space is MemorySpace.Host for a in avals)
-    program = _jaxpr_of(primitive, avals, params) if of_its_own else None
+    needs_jaxpr = primitive.effects is not None or any(a.memory_space is MemorySpace.Host for a in avals)
+    program = _jaxpr_of(primitive, avals, params) if needs_jaxpr else None
     return OperationPlan(primitive.reference, on_host, out_avals, runs_on, committed_to, program)
 
 
@@ -280,7 +280,7 @@ def run_operation(
 def operation_jaxpr(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Jaxpr:
     """The jaxpr that `run_operation` runs."""
     avals = tuple([x.aval if type(x) is Array else _aval(x) for x in args])
-    owner = next(subjaxprs(JaxprEqn((), (), primitive, params)))
+    owner = next(jaxprs_in_params(params))
     key = ("operation", primitive, avals, *sorted(params.items(), key=itemgetter(0)))
     jaxpr = owner.memo.get(key)
     if jaxpr is None:

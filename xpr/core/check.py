@@ -21,7 +21,7 @@ from xpr.core.jaxpr import (
     text_hooks,
     unitvar,
 )
-from xpr.core.source import saved, summarize, text_of
+from xpr.core.source import line_with_text, saved
 from xpr.errors import JaxprTypeError
 
 
@@ -129,4 +129,4 @@ def _error(jaxpr: Jaxpr, eqn: JaxprEqn | None, fault: str, variables: Sequence[V
 def _user_line(eqn: JaxprEqn | None) -> list[str]:
     """The line of a message with the user's line that an equation comes from; none where it is not known."""
     known = eqn is not None and saved(eqn.source)
-    return [f"  from {summarize(eqn.source)}: {text_of(eqn.source)}"] if known else []  # type: ignore[union-attr]
+    return [f"  from {line_with_text(eqn.source)}"] if known else []  # type: ignore[union-attr]

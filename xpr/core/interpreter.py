@@ -315,7 +315,7 @@ class Tracer:
             f"{operation} needs the value of a traced array of type {self.aval.str_short()},\n"
             f"and while a function is {self._trace.verb} only shapes and dtypes are known.\n"
             f"{self._trace.explain(self)}"
-            f"  at {source.summarize(source.here())}: {source.text_of(source.here())}\n{way_out}"
+            f"  at {source.line_with_text(source.here())}\n{way_out}"
         )
 
     def __bool__(self) -> bool:
@@ -374,7 +374,7 @@ class Tracer:
         raise TracerArrayConversionError(
             f"The numpy.ndarray conversion failed:\nNumPy was given a traced array of type {self.aval.str_short()}, "
             f"which has no value while a function is {self._trace.verb}.\n{self._trace.explain(self)}"
-            f"  at {source.summarize(source.here())}: {source.text_of(source.here())}\n{_FOR_NUMPY}"
+            f"  at {source.line_with_text(source.here())}\n{_FOR_NUMPY}"
         )
 
     def __format__(self, spec: str) -> str:
@@ -411,7 +411,7 @@ def escaped(tracer: Tracer) -> str:
             f"Encountered an unexpected tracer, of type {kind}: it is used out of reach of the "
             f"transformation it belongs to, whose function is still being {tracer._trace.verb}.\n"
             f"{tracer._trace.explain(tracer)}"
-            f"  used at {source.summarize(source.here())}: {source.text_of(source.here())}\n"
+            f"  used at {source.line_with_text(source.here())}\n"
             "A function with a rule of its own sees traced values that it closes over in variables and containers, and "
             "not those in attributes of other objects: pass the value as an argument."
         )
@@ -419,6 +419,6 @@ def escaped(tracer: Tracer) -> str:
         f"Encountered an unexpected tracer, of type {kind}: it was used after the function it was "
         f"made in had been {tracer._trace.verb}, and has escaped, through global state, an attribute or a closure, as "
         f"a side effect.\n{tracer._trace.explain(tracer)}{tracer._trace.created(tracer)}"
-        f"  used at {source.summarize(source.here())}: {source.text_of(source.here())}\n"
+        f"  used at {source.line_with_text(source.here())}\n"
         "Return the value from the function instead of storing it."
     )

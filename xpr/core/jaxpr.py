@@ -12,6 +12,7 @@ import copy
 import dataclasses
 import pickle
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import chain
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -535,11 +536,13 @@ def subjaxprs(eqn: JaxprEqn | Jaxpr | ClosedJaxpr) -> Iterator[Jaxpr]:
     >>> [len(jaxpr.eqns) for jaxpr in subjaxprs(eqn)]
     [1]
     """
-    if isinstance(eqn, (Jaxpr, ClosedJaxpr)):
-        for each in eqn.eqns:
-            yield from subjaxprs(each)
-        return
-    params = eqn.params
+    if isinstance(eqn, JaxprEqn):
+        return jaxprs_in_params(eqn.params)
+    return chain.from_iterable(map(subjaxprs, eqn.eqns))
+
+
+def jaxprs_in_params(params: dict[str, Any]) -> Iterator[Jaxpr]:
+    """The jaxprs among the parameters of an operation, in the order of printing."""
     for name in sorted(params):
         value = params[name]
         if type(value) is Jaxpr:

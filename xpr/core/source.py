@@ -238,6 +238,11 @@ def text_of(source: Source | None) -> str:
     return linecache.getline(source[0].co_filename, line_number(source)).strip() if source else ""
 
 
+def line_with_text(source: Source | None) -> str:
+    """`train.py:41 (loss): y = model(x)`."""
+    return f"{summarize(source)}: {text_of(source)}"
+
+
 def function_name(fun: object) -> str:
     """The name of a callable: its `__name__`, that of what a `functools.partial` calls, or that of its class."""
     while isinstance(fun, partial) and not hasattr(fun, "__name__"):

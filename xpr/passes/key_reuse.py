@@ -16,7 +16,7 @@ from xpr.core.avals import is_key
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal
 from xpr.core.primitive import Primitive
 from xpr.core.regions import Region, regions_of
-from xpr.core.source import Source, is_of_call, summarize, text_of
+from xpr.core.source import Source, is_of_call, line_with_text
 from xpr.errors import KeyReuseError
 from xpr.primitives import elementwise as e
 from xpr.primitives import random_keys, shapes, slicing
@@ -109,7 +109,7 @@ def union(one: Mask, other: Mask) -> Mask:
 def reused(what: str, before: Source | None, now: Source | None) -> KeyReuseError:
     """The error for a key that is used again."""
     lines = [
-        f"  {when} at {summarize(source)}: {text_of(source)}"
+        f"  {when} at {line_with_text(source)}"
         for when, source in (("first", before), ("again", now))
         if source is not None and not is_of_call(source)
     ]

@@ -7,7 +7,7 @@ below. A collective that names this trace's axis becomes an operation along the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, ClassVar
 
@@ -23,7 +23,7 @@ from xpr.core.interpreter import (
     line_of_rule,
     names_of_equations,
 )
-from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, eval_jaxpr, subjaxprs
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr, jaxprs_in_params, subjaxprs
 from xpr.core.primitive import Primitive
 from xpr.primitives.shapes import mapped_to, with_rows_along
 from xpr.primitives.sharding_rules import parts_of
@@ -111,11 +111,9 @@ class BatchTrace(Trace):
         """Whether an operation is a collective over the mapped axis, or holds a jaxpr with one, or a function."""
         if primitive.batch_named is None:
             return False
-        if any(callable(value) for value in params.values()):
+        if any(map(callable, params.values())) or self.axis_name in named_axes(params):
             return True
-        return any(self.axis_name in names_in(sub) for sub in params_jaxprs(params)) or self.axis_name in named_axes(
-            params
-        )
+        return any(self.axis_name in names_in(inner) for inner in jaxprs_in_params(params))
 
     def explain(self, tracer: Tracer) -> str:
         return self.signature.explain([tracer.origin]) if self.signature and isinstance(tracer, BatchTracer) else ""
@@ -125,11 +123,6 @@ def named_axes(params: dict[str, Any]) -> tuple[Any, ...]:
     """The axis names among a collective's parameters."""
     names = params.get("axes", params.get("axis_name", ()))
     return names if isinstance(names, tuple) else (names,)
-
-
-def params_jaxprs(params: dict[str, Any]) -> Iterator[Jaxpr]:
-    """The jaxprs among an operation's parameters."""
-    return subjaxprs(JaxprEqn((), (), None, params))  # type: ignore[arg-type]  # only the parameters are looked at
 
 
 def names_in(jaxpr: Jaxpr) -> frozenset[Any]:

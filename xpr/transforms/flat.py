@@ -14,7 +14,7 @@ from xpr.backend.array import Array, from_host
 from xpr.core.avals import array_in, aval_of
 from xpr.core.interpreter import Tracer, context
 from xpr.core.refs import Ref
-from xpr.core.source import describe_function, function_name, summarize, text_of
+from xpr.core.source import describe_function, function_name, line_with_text
 from xpr.dtypes import float0
 from xpr.errors import ArgumentError, RefError
 from xpr.transforms.stage import Signature, StageTrace
@@ -158,7 +158,7 @@ def _path_text(structure: tree.PyTreeDef, index: int) -> str:
 def _origin(ref: Ref) -> str:
     """The line of a message that says where a ref comes from; empty where that is not known."""
     if ref.source is not None:
-        return f"\n\nThe ref was created on line {summarize(ref.source)}: {text_of(ref.source)}"
+        return f"\n\nThe ref was created on line {line_with_text(ref.source)}"
     return ref.owner.passed_in(ref) if type(ref.owner) is StageTrace else ""
 
 

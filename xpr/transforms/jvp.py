@@ -112,6 +112,12 @@ def without_tangents(values: Sequence[Any]) -> list[Any]:
     return [x.primal if type(x) is JVPTracer and x._trace is trace else x for x in values]
 
 
+def with_zeros(tangents: Sequence[Any], is_active: Sequence[bool], avals: Sequence[ShapedArray]) -> list[Any]:
+    """The tangents at the active positions, symbolic zeros at the others; `avals` are the primals' types."""
+    values = iter(tangents)
+    return [next(values) if has else Zero(aval.to_tangent_aval()) for has, aval in zip(is_active, avals)]
+
+
 def jvp_jaxpr(
     jaxpr: Jaxpr, is_active: tuple[bool, ...], forced: tuple[bool, ...] = ()
 ) -> tuple[ClosedJaxpr, list[bool]]:
@@ -125,8 +131,7 @@ def jvp_jaxpr(
         out_active: list[bool] = []
 
         def run(*args: Any) -> list[Any]:
-            primals, active_tangents = args[: len(avals)], iter(args[len(avals) :])
-            tangents = [next(active_tangents) if a else Zero(t.to_tangent_aval()) for a, t in zip(is_active, avals)]
+            primals, tangents = args[: len(avals)], with_zeros(args[len(avals) :], is_active, avals)
             outs, out_tangents = push_forward(lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, tangents)
             if any(forced):
                 out_tangents = [instantiate(t) if must else t for t, must in zip(out_tangents, forced)]
@@ -136,9 +141,3 @@ def jvp_jaxpr(
         tangent_avals = [a.to_tangent_aval() for a, active in zip(avals, is_active) if active]
         jaxpr.memo[key] = stage(run, [*avals, *tangent_avals]), out_active
     return jaxpr.memo[key]
-
-
-def with_zeros(tangents: Sequence[Any], is_active: Sequence[bool], avals: Sequence[ShapedArray]) -> list[Any]:
-    """The tangents at the active positions, symbolic zeros at the others; `avals` are the primals' types."""
-    values = iter(tangents)
-    return [next(values) if has else Zero(aval.to_tangent_aval()) for has, aval in zip(is_active, avals)]

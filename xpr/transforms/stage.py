@@ -23,7 +23,7 @@ from xpr.core.memory import MemorySpace
 from xpr.core.primitive import Primitive
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.result_types import SumOverShards
-from xpr.core.source import describe_function, here, summarize, text_of, without_scopes
+from xpr.core.source import describe_function, here, line_with_text, without_scopes
 from xpr.errors import RefError
 from xpr.transforms.leaks import refuse_leaks
 from xpr.transforms.metadata import with_metadata_of_block
@@ -203,7 +203,7 @@ class StageTrace(Trace):
     def created(self, tracer: Tracer) -> str:
         variable = getattr(tracer, "variable", None)
         origin = next((eqn.source for eqn in self.eqns if variable in eqn.outvars), None)
-        return f"  It was created on line {summarize(origin)}: {text_of(origin)}\n" if origin else ""
+        return f"  It was created on line {line_with_text(origin)}\n" if origin else ""
 
     def passed_in(self, ref: Ref) -> str:
         """The line of a message that says as which argument a ref was passed in; empty where it was not."""
