@@ -71,18 +71,20 @@ def whole_call(jaxpr: Jaxpr, **changes: Any) -> list[Region]:
 
 def called_jaxpr(eqn: JaxprEqn) -> Jaxpr | None:
     """The jaxpr whose equations may replace the equation when it is lowered; None where there is none."""
-    if eqn.primitive.regions is None:
-        return None
-    region = eqn.primitive.regions(**eqn.params)[0]
-    return region.jaxpr if region.inlined in ("always", "lowered") else None
+    return _inlined(eqn, ("always", "lowered"))
 
 
 def plainly_called_jaxpr(eqn: JaxprEqn) -> Jaxpr | None:
     """The jaxpr of an equation that is merely a call of it; None where the equation has rules of its own."""
+    return _inlined(eqn, ("always",))
+
+
+def _inlined(eqn: JaxprEqn, kinds: tuple[str, ...]) -> Jaxpr | None:
+    """The jaxpr of the first region of an equation, if `inlined` of the region is one of these."""
     if eqn.primitive.regions is None:
         return None
     region = eqn.primitive.regions(**eqn.params)[0]
-    return region.jaxpr if region.inlined == "always" else None
+    return region.jaxpr if region.inlined in kinds else None
 
 
 def total_cost(jaxpr: Jaxpr, name: str, cost: Callable[[JaxprEqn], float], steps: float) -> float:
@@ -128,25 +130,24 @@ def propagate(
       join: the least upper bound of two elements.
       bottom: the least element.
     """
-    known = list(operands)  # of carried operands: of all the runs
+    elements = list(operands)  # those of carried operands are joined with what the runs give
     results = [bottom] * n_results
     while True:
-        decided = bottom
-        before = list(known)
+        control = bottom  # of what decides which regions run, and how often
+        before = list(elements)
         for region in regions:
             for index in region.chosen_by:
-                decided = join(decided, known[index])
-            outs = through(region.jaxpr, [bottom if i is None else known[i] for i in region.operands])
+                control = join(control, elements[index])
+            outs = through(region.jaxpr, [bottom if i is None else elements[i] for i in region.operands])
             for position, out in enumerate(outs):
                 if region.kind == "predicate":
-                    decided = join(decided, out)
-                for index in region.results[position]:
-                    results[index] = join(results[index], out)
+                    control = join(control, out)
                 argument = region.carry[position] if region.carry else None
                 carried = None if argument is None else region.operands[argument]
                 if carried is not None:
-                    known[carried] = join(known[carried], out)
-                    for index in region.results[position]:  # after no run at all
-                        results[index] = join(results[index], known[carried])
-        if known == before:
-            return [join(each, decided) for each in results]
+                    elements[carried] = join(elements[carried], out)
+                    out = join(out, elements[carried])  # after no run at all it is the operand
+                for index in region.results[position]:
+                    results[index] = join(results[index], out)
+        if elements == before:
+            return [join(result, control) for result in results]
