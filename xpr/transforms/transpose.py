@@ -43,21 +43,20 @@ def backward_pass(
     linear_invars = [v for v, flag in zip(jaxpr.invars, linear_flags) if flag]
     known_vars = [*jaxpr.constvars, *(v for v, flag in zip(jaxpr.invars, linear_flags) if not flag)]
     known: dict[Any, Any] = dict(zip(known_vars, residuals))
+    totals: dict[Var, Any] = {}  # the sum of the cotangents so far of each variable that one has reached
     before = context.source, context.decides_later, context.unreduced
     context.unreduced = frozenset()
-    linear_eqns = _evaluate_known(jaxpr, known) if is_linear is not None else jaxpr.eqns
-
-    needed = None if wanted is None else _needed(linear_eqns, [v for v, w in zip(linear_invars, wanted) if w])
-    totals: dict[Var, Any] = {}
-    for atom, ct in zip(jaxpr.outvars, cotangents):
-        if type(atom) is not Literal and atom not in known:
-            _accumulate(totals, atom, ct)
-    context.decides_later = True  # `_accumulate` gives a cotangent the sharding of its variable
-    is_explicit = any(v.aval.explicit is not None for v in linear_invars)
-    of_zeros = _transposed_if_zero(jaxpr, linear_eqns)
     try:
+        linear_eqns = _evaluate_known(jaxpr, known) if is_linear is not None else jaxpr.eqns
+        needed = None if wanted is None else _needed(linear_eqns, [v for v, w in zip(linear_invars, wanted) if w])
+        for atom, ct in zip(jaxpr.outvars, cotangents):
+            if type(atom) is not Literal and atom not in known:
+                _accumulate(totals, atom, ct)
+        context.decides_later = True  # `_accumulate` gives a cotangent the sharding of its variable
+        is_explicit = any(v.aval.explicit is not None for v in linear_invars)
+        if_zero = _transposed_if_zero(jaxpr, linear_eqns)
         for eqn in reversed(linear_eqns):
-            reached = eqn.outvars if eqn in of_zeros else [v for v in eqn.outvars if v in totals]
+            reached = eqn.outvars if eqn in if_zero else [v for v in eqn.outvars if v in totals]
             if reached and (needed is None or not needed.isdisjoint(reached)):
                 context.source = cotangent_of(eqn.source, eqn.primitive.name)
                 if is_explicit:
@@ -65,8 +64,8 @@ def backward_pass(
                 _transpose_eqn(eqn, known, totals)
     finally:
         context.source, context.decides_later, context.unreduced = before
-    found = totals if needed is None else {v: ct for v, ct in totals.items() if v in needed}
-    return [_weak_as(v, found[v]) if v in found else Zero(v.aval.dual) for v in linear_invars]
+    has_ct = [v in totals and (needed is None or v in needed) for v in linear_invars]
+    return [_weak_as(v, totals[v]) if has else Zero(v.aval.dual) for v, has in zip(linear_invars, has_ct)]
 
 
 def _transposed_if_zero(jaxpr: Jaxpr, eqns: Sequence[JaxprEqn]) -> Sequence[JaxprEqn]:
@@ -76,13 +75,13 @@ def _transposed_if_zero(jaxpr: Jaxpr, eqns: Sequence[JaxprEqn]) -> Sequence[Jaxp
     """
     if not any(map(_is_transposed_if_zero, eqns)):
         return ()
-    found, used = [], {v for v in jaxpr.outvars if type(v) is Var}
+    if_zero, used = [], {v for v in jaxpr.outvars if type(v) is Var}
     for eqn in reversed(eqns):
         if not used.isdisjoint(eqn.outvars):
             used.update(v for v in eqn.invars if type(v) is Var)
             if _is_transposed_if_zero(eqn):
-                found.append(eqn)
-    return found
+                if_zero.append(eqn)
+    return if_zero
 
 
 def _is_transposed_if_zero(eqn: JaxprEqn) -> bool:
@@ -98,8 +97,7 @@ def _has_transposed_if_zero(jaxpr: Jaxpr) -> bool:
 
 def _reduced(eqn: JaxprEqn) -> frozenset[Any]:
     """The mesh axes over which operands are reduced, so that their cotangents are unreduced."""
-    named = [v.aval.explicit.reduced for v in eqn.invars if v.aval.explicit is not None]
-    return frozenset().union(*named)
+    return frozenset().union(*[v.aval.explicit.reduced for v in eqn.invars if v.aval.explicit is not None])
 
 
 def _needed(eqns: Sequence[JaxprEqn], wanted: Sequence[Var]) -> set[Any]:
@@ -127,13 +125,13 @@ def _evaluate_known(jaxpr: Jaxpr, known: dict[Any, Any]) -> list[JaxprEqn]:
         if all(flags):
             _run(eqn, known)
         elif eqn.primitive.split is not None and any(flags):
-            first, others = eqn.primitive.split(eqn, flags)
-            if {v for each in first for v in each.outvars}.isdisjoint(eqn.outvars):
+            known_eqns, linear_eqns = eqn.primitive.split(eqn, flags)
+            if {v for known_eqn in known_eqns for v in known_eqn.outvars}.isdisjoint(eqn.outvars):
                 linear.append(eqn)  # its known part computes residuals alone: nothing is gained by splitting it
                 continue
-            for each in first:
-                _run(each, known)
-            linear += others
+            for known_eqn in known_eqns:
+                _run(known_eqn, known)
+            linear += linear_eqns
         else:
             linear.append(eqn)
     return linear
