@@ -41,10 +41,10 @@ class Trace:
     parent: Trace | None
     alive: bool  # False once the transformed function has returned: its tracers can then no longer be used
     verb: ClassVar[str] = "traced"  # how messages say what is being done to the user's function
-    of_transformation: ClassVar[bool] = True
-    scope: ClassVar[str] = ""  # the transformation's name in those of scopes within
-    names_equations: ClassVar[bool] = False  # whether it is a program that is staged, or a scope of a name in one
-    runs_known_calls: ClassVar[bool] = False  # whether a program is found by the types of arguments, and run as it is
+    of_transformation: ClassVar[bool] = True  # False if an operation of the function made it current, see below
+    scope: ClassVar[str] = ""  # the transformation in name scopes, such as "vmap"; empty for one that they don't name
+    names_equations: ClassVar[bool] = False  # whether it stages a program, or is a named scope inside of one
+    runs_known_calls: ClassVar[bool] = False  # whether calls of jitted functions may run compiled programs directly
 
     def __init__(self, parent: Trace | None):
         self.parent = parent
@@ -55,7 +55,7 @@ class Trace:
         raise NotImplementedError(type(self))
 
     def constant_of(self, value: Any) -> Any:
-        """A new array as the function being traced has it: its value is known where nothing is staged."""
+        """A new array as a value of this trace: a tracer while a program is staged, and else the array itself."""
         return value if self.parent is None else self.parent.constant_of(value)
 
     def value_of(self, tracer: Tracer) -> Any:
@@ -92,7 +92,7 @@ class _Context(threading.local):
 
     trace: Trace  # set on the class by the evaluator, which is the bottom of every thread's stack
     axes: tuple[NamedAxis, ...] = ()  # the mapped axes in scope, innermost last
-    rows_along: Any = None  # the mesh axes that are to partition the mapped axis of what a batch rule computes
+    rows_along: Any = None  # the mesh axes that are to partition the mapped axis of a batch rule's results
     explicit_rows: Any = None  # the same for Explicit axes: an ExplicitSharding of the mapped axis alone
     decides_later: bool = False  # whether results may have an ambiguous sharding, which a later operation decides
     unreduced: frozenset[Any] = frozenset()  # the mesh axes over which sums of shards are to remain unreduced
@@ -116,17 +116,17 @@ def transformation() -> Trace:
 
 
 def transformations(trace: Trace | None) -> tuple[source.Transformation, ...]:
-    """The names of the transformations that act within the scope or the program around, outermost first."""
-    found: list[source.Transformation] = []
+    """The names of the transformations inside of the innermost named scope or staged program, outermost first."""
+    names: list[source.Transformation] = []
     while trace is not None and not trace.names_equations:
         if trace.scope:
-            found.append(source.Transformation(trace.scope))
+            names.append(source.Transformation(trace.scope))
         trace = trace.parent
-    return tuple(found[::-1])
+    return tuple(names[::-1])
 
 
 def names_of_equations(trace: Trace) -> tuple[source.Transformation, ...]:
-    """The names that the equations of a transformation's rules have; none where they are evaluated."""
+    """The name scopes of the equations that a transformation's rules stage; none where operations are evaluated."""
     below: Trace | None = trace
     while below is not None and not below.names_equations:
         below = below.parent
@@ -136,9 +136,9 @@ def names_of_equations(trace: Trace) -> tuple[source.Transformation, ...]:
 def line_of_rule(
     names: tuple[source.Transformation, ...], primitive: Primitive, params: dict[str, Any]
 ) -> source.Source | None:
-    """The line of the equations that the rules of a transformation write for an operation of the user.
+    """The source line, with the names of scopes, of the equations that a rule stages for an operation of the user.
 
-    None where the rule calls a function of the user, whose operations have lines of their own.
+    None where the rule calls a function of the user, whose operations have source lines themselves.
     """
     if primitive.call and any(map(callable, params.values())):
         return None
@@ -277,7 +277,7 @@ class Tracer:
 
     @property
     def mat(self) -> Any:
-        """What the type says of the manual axes of the `shard_map`s around."""
+        """The manual axes in the type, inside a `shard_map`: varying, unreduced and reduced ones."""
         return self.aval.mat
 
     def __repr__(self) -> str:
@@ -320,8 +320,8 @@ class Tracer:
 
     def __bool__(self) -> bool:
         check_truth(self.aval)
-        what = f"{_TRUTH} {self.aval.str_short()}.\nbool() or a Python `if` or `while`"
-        return bool(self._value_for(TracerBoolConversionError, what, _FOR_BOOL))
+        operation = f"{_TRUTH} {self.aval.str_short()}.\nbool() or a Python `if` or `while`"
+        return bool(self._value_for(TracerBoolConversionError, operation, _FOR_BOOL))
 
     def __int__(self) -> int:
         return self._as_number(int)
@@ -340,10 +340,10 @@ class Tracer:
     def __index__(self) -> int:
         return self.static_integer("The __index__() method was called on traced array:\nan index, a length or a shape")
 
-    def static_integer(self, what: str) -> int:
-        """The value as a Python integer; `what` it is to be, for the message where it is not known."""
+    def static_integer(self, use: str) -> int:
+        """The value as a Python integer; `use`, such as "a size", says what for in the message where it is unknown."""
         check_index(self.aval)
-        return operator.index(self._value_for(TracerIntegerConversionError, what, _FOR_INDEX))
+        return operator.index(self._value_for(TracerIntegerConversionError, use, _FOR_INDEX))
 
     def static_bound(self) -> int:
         """The value as a bound of a slice."""

@@ -12,7 +12,7 @@ import copy
 import dataclasses
 import pickle
 from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import chain
+from itertools import chain, zip_longest
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -111,7 +111,7 @@ Atom = Var | Literal
 
 
 class EquationContext(NamedTuple):
-    """What was set where an equation was traced: the attributes of its operation, or None, see `set_xla_metadata`."""
+    """The settings under which an equation was traced: the attributes that `set_xla_metadata` gives it, or None."""
 
     xla_metadata: dict[str, Any] | None
 
@@ -150,7 +150,7 @@ class JaxprEqn:
 
     @property
     def ctx(self) -> EquationContext:
-        """What was set where it was traced, by JAX's names."""
+        """The settings under which it was traced, by JAX's names."""
         metadata = metadata_of(self.source)
         return EquationContext(dict(metadata) if metadata else None)
 
@@ -503,18 +503,20 @@ def _fits(value: Any, expected: ShapedArray) -> bool:
 
 
 def _other_arguments(args: Sequence[Any], expected: Sequence[ShapedArray]) -> TypeError:
+    """The error for arguments of other types, or another number of them, than a program takes: each that differs."""
     lines = []
-    for i in range(max(len(args), len(expected))):
-        if i >= len(args) or i >= len(expected) or not _fits(args[i], expected[i]):
-            takes = expected[i].str_short() if i < len(expected) else "nothing"
-            lines.append(
-                f"  argument {i}   takes {takes:12} given {_type_text(args[i]) if i < len(args) else 'nothing'}"
-            )
+    for i, (x, aval) in enumerate(zip_longest(args, expected, fillvalue=_MISSING)):
+        if x is _MISSING or aval is _MISSING or not _fits(x, aval):
+            takes = "nothing" if aval is _MISSING else aval.str_short()
+            lines.append(f"  argument {i}   takes {takes:12} given {'nothing' if x is _MISSING else _type_text(x)}")
     return TypeError(
         "jaxpr_as_fun: the arguments differ from those of the program.\n"
         + "\n".join(lines)
         + "\n  Convert them, or trace the function anew for such arguments: xpr.make_jaxpr(f)(*args)."
     )
+
+
+_MISSING: Any = object()
 
 
 def _type_text(x: Any) -> str:
@@ -601,13 +603,13 @@ def own_effects(eqn: JaxprEqn) -> Collection[Any]:
 def declared_effects(jaxpr: Jaxpr) -> frozenset[Any]:
     """The side effects of running a jaxpr as its primitives declare them. Memoized with it."""
     if "effects" not in jaxpr.memo:
-        found: set[Any] = set()
+        declared: set[Any] = set()
         for eqn in jaxpr.eqns:
             if eqn.primitive.effects is not None:
-                found.update(own_effects(eqn))
+                declared.update(own_effects(eqn))
             for inner in subjaxprs(eqn):
-                found |= declared_effects(inner)
-        jaxpr.memo["effects"] = frozenset(found)
+                declared |= declared_effects(inner)
+        jaxpr.memo["effects"] = frozenset(declared)
     return jaxpr.memo["effects"]
 
 
@@ -624,17 +626,18 @@ def check_effects(what: str, jaxpr: Jaxpr, allowed: EffectTypes) -> None:
 
 
 def _all_effects(jaxpr: Jaxpr) -> frozenset[Any]:
+    """The declared effects, but for those of reads and writes of refs a `RefEffect` with the ref's position each."""
     position = {v: i for i, v in enumerate([*jaxpr.constvars, *jaxpr.invars])}
-    found: set[Any] = set()
+    on_refs: set[Any] = set()
     others: list[JaxprEqn] = []
     for eqn in jaxpr.eqns:
         if eqn.primitive.takes_refs:
             ref: Any = eqn.invars[0]
             is_read = len(eqn.invars) == 1  # a write has the new value as well
-            found.add(RefEffect("Read" if is_read else "Write", position[ref]))
+            on_refs.add(RefEffect("Read" if is_read else "Write", position[ref]))
         else:
             others.append(eqn)
-    return frozenset(found | declared_effects(jaxpr.replace(eqns=others)))
+    return frozenset(on_refs | declared_effects(jaxpr.replace(eqns=others)))
 
 
 def used_vars(jaxpr: Jaxpr) -> set[Var]:

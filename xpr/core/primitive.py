@@ -108,7 +108,7 @@ def key_of(params: dict[str, Any]) -> list[Any]:
 
 
 Fusion = Literal["view", "cheap", "vectorized", "expensive", "reduction"] | None
-FUSED = frozenset({"cheap", "vectorized", "expensive"})  # what XLA computes inside its readers
+FUSED = frozenset({"cheap", "vectorized", "expensive"})  # classes of operations that XLA computes inside their readers
 SLOTS = ("abstract", "reference", "lower", "jvp", "transpose", "batch")
 Rule = Callable[..., Any]
 
@@ -121,7 +121,7 @@ def params_of(rule: Any) -> tuple[str, ...] | None:
     return tuple(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])
 
 
-# Parameters that primitives of JAX have, and not these, which have no effect where they are None.
+# Parameters of JAX's primitives that ours don't have: where they are None they are left out.
 _OF_JAX = frozenset({"accuracy", "dimensions", "out_sharding", "sharding"})
 
 
@@ -135,8 +135,8 @@ def _call_of_jax(primitive: Primitive, args: Sequence[Any], params: dict[str, An
     return (args, kept) if without else None
 
 
-def _refuse_what_is_no_array(name: str, args: Sequence[Any], error: Exception) -> None:
-    """Raises the error of an operation anew where it is that an operand is no array: with the operand's position."""
+def _refuse_other_than_arrays(name: str, args: Sequence[Any], error: Exception) -> None:
+    """Raises TypeError with an operand's position where the error of an operation is that the operand is no array."""
     for position, x in enumerate(args):
         try:
             aval_of(x)
@@ -190,7 +190,7 @@ class Primitive:
     # (size, values, dims, **params) -> (outs, dims): a dim is None where a value isn't mapped
     batch: Rule | Unsupported
 
-    # -- Rules of some, which replace or complement those
+    # -- Optional rules, which replace or complement those above
 
     # (trace, primals, tangents, params) -> (outs, tangents): splits primal from tangent work, see
     # transforms/linearize.py
@@ -319,7 +319,7 @@ class Primitive:
             if (call := _call_of_jax(self, args, params)) is not None:
                 outs = context.trace.process(self, *call)
             else:
-                _refuse_what_is_no_array(self.name, args, error)
+                _refuse_other_than_arrays(self.name, args, error)
                 raise
         return outs if self.multiple_results else outs[0]
 
@@ -331,16 +331,16 @@ class Primitive:
         (ShapedArray(float32[], weak_type=True), frozenset())
         """
         outs = self.type_of(avals, params)
-        found = no_effects if self.effects is None else frozenset(self.effects(avals, **params))
-        return (outs if self.multiple_results else outs[0]), found
+        effects = no_effects if self.effects is None else frozenset(self.effects(avals, **params))
+        return (outs if self.multiple_results else outs[0]), effects
 
     @property
     def impl(self) -> Rule:
         """The evaluation of eager calls before any `def_impl`: a function of arrays and parameters."""
         if self._original is None:
             original = self._original = object.__new__(Primitive)
-            for each in fields(Primitive):
-                setattr(original, each.name, getattr(self, each.name))
+            for slot in fields(Primitive):
+                setattr(original, slot.name, getattr(self, slot.name))
         return self._original.bind
 
     def def_impl(self, rule: Rule) -> Rule:

@@ -53,22 +53,22 @@ def explicit_types(
       ShardingTypeError: the result is ambiguous or can't be partitioned so, and no other operation decides it.
     """
     outs = primitive.abstract(tuple([a.plain for a in avals]), **params)
-    named = [a.explicit for a in avals if a.explicit is not None]
-    if not named:
+    shardings = [a.explicit for a in avals if a.explicit is not None]
+    if not shardings:
         return outs, False
-    mesh = named[0].mesh
+    mesh = shardings[0].mesh
     undecided = [out.with_explicit(ExplicitSharding(mesh, None)) if out.ndim else out for out in outs]
     try:
-        if any(e.mesh != mesh for e in named):
-            meshes = ", ".join(map(repr, dict.fromkeys(e.mesh for e in named)))
+        if any(sharding.mesh != mesh for sharding in shardings):
+            meshes = ", ".join(map(repr, dict.fromkeys(sharding.mesh for sharding in shardings)))
             raise ShardingTypeError(f"operands are partitioned over several meshes: {meshes}. Put them on one.")
         if primitive.decides_sharding:
             return outs, False
-        if any(e.is_undecided for e in named):
+        if any(sharding.is_undecided for sharding in shardings):
             raise ShardingTypeError("the sharding of an operand is undecided.")
-        over_shards = _summed_axes(primitive, avals, params)
-        if asked := tuple([name for name in over_shards if name in context.unreduced]):
-            raise SumOverShards({**params, "unreduced": asked})
+        summed = _summed_axes(primitive, avals, params)
+        if requested := tuple([name for name in summed if name in context.unreduced]):
+            raise SumOverShards({**params, "unreduced": requested})
         unreduced, reduced = _sums(primitive, avals, params)
         if primitive.sharding is None:
             return outs, False
@@ -76,8 +76,8 @@ def explicit_types(
         if why and not context.decides_later:
             raise ShardingTypeError(why)
         parts = primitive.sharding(avals, outs, **params)
-        typed = [_partitioned(primitive, out, mesh, each, unreduced, reduced) for out, each in zip(outs, parts)]
-        return typed, bool(over_shards or why)
+        typed = [_partitioned(primitive, *pair, mesh, unreduced, reduced) for pair in zip(outs, parts)]
+        return typed, bool(summed or why)
     except ShardingTypeError as error:
         if context.decides_later:
             return undecided, True
@@ -92,9 +92,9 @@ class SumOverShards(Exception):
 
 
 def with_unreduced(primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> dict[str, Any]:
-    """The parameters of an operation that leaves those sums over shards undone which the context asks it to."""
-    asked = tuple([name for name in _summed_axes(primitive, avals, params) if name in context.unreduced])
-    return {**params, "unreduced": asked} if asked else params
+    """The parameters of an operation, with the axes over which the context asks it not to sum its shards."""
+    requested = tuple([name for name in _summed_axes(primitive, avals, params) if name in context.unreduced])
+    return {**params, "unreduced": requested} if requested else params
 
 
 def _summed_axes(primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> list[Any]:
@@ -111,24 +111,29 @@ def _sums(
 
     The former are those of operands, and of the parameter `unreduced` of operations that sum over shards.
     """
-    every = [a.explicit.unreduced if a.explicit is not None else frozenset() for a in avals]
+    of_operands = [a.explicit.unreduced if a.explicit is not None else frozenset() for a in avals]
     reduced: frozenset[Any] = frozenset().union(*[a.explicit.reduced for a in avals if a.explicit is not None])
-    asked = frozenset(params.get("unreduced", ()))
-    if not any(every):
-        return asked, reduced - asked
+    of_params = frozenset(params.get("unreduced", ()))
+    if not any(of_operands):
+        return of_params, reduced - of_params
     if primitive.sums is None:
         raise ShardingTypeError(
             f"an operand is unreduced, and the unreduced rule for {primitive.name} is not implemented. Have the sum "
             "done first: xpr.sharding.reshard(x, P(...))."
         )
-    unreduced = primitive.sums(every, avals, **params) | asked
+    unreduced = primitive.sums(of_operands, avals, **params) | of_params
     return unreduced, reduced - unreduced
 
 
 def _partitioned(
-    primitive: Primitive, out: ShapedArray, mesh: Any, parts: Sequence[Any], unreduced: frozenset[Any],
+    primitive: Primitive, out: ShapedArray, parts: Sequence[Any], mesh: Any, unreduced: frozenset[Any],
     reduced: frozenset[Any],
 ) -> ShapedArray:  # fmt: skip
+    """The type of a result with these parts, and with these unreduced axes, and reduced ones that don't partition it.
+
+    Raises:
+      ShardingTypeError: there is no such type.
+    """
     names = [name for part in parts for name in axes_of(part)]
     if both := unreduced.intersection(names):
         raise ShardingTypeError(
@@ -157,12 +162,12 @@ def varying_types(
     primitive: Primitive, avals: Sequence[ShapedArray], outs: list[ShapedArray], params: dict[str, Any]
 ) -> list[ShapedArray]:
     """The types of results with the manual axes over which they vary: those over which any operand does."""
-    every = [a.varying for a in avals]
-    union: frozenset[Any] = frozenset().union(*every)
+    of_operands = [a.varying for a in avals]
+    union: frozenset[Any] = frozenset().union(*of_operands)
     if primitive.varying is None:
         outs = [out.with_varying(union) for out in outs] if union else outs
     else:
-        outs = [out.with_varying(axes) for out, axes in zip(outs, primitive.varying(every, **params))]
+        outs = [out.with_varying(axes) for out, axes in zip(outs, primitive.varying(of_operands, **params))]
     return _with_manual_sums(primitive, avals, outs, params) if any(a.sums is not None for a in avals) else outs
 
 
@@ -175,15 +180,15 @@ def _with_manual_sums(
       NotImplementedError: an operand is unreduced, and the operation is not linear.
     """
     sums = [a.sums or (frozenset(), frozenset()) for a in avals]
-    every = [unreduced for unreduced, _ in sums]
-    unreduced: frozenset[Any] = frozenset().union(*every)
+    of_operands = [unreduced for unreduced, _ in sums]
+    unreduced: frozenset[Any] = frozenset().union(*of_operands)
     reduced: frozenset[Any] = frozenset().union(*[axes for _, axes in sums])
     if primitive.batch_named is not None:  # a collective does the sum over the axes that it names
         names = params.get("axes", params.get("axis_name", ()))
         unreduced -= frozenset(names if isinstance(names, tuple) else (names,))
     elif unreduced and primitive.varying is None:
         if primitive.sums is not None:
-            unreduced = primitive.sums(every, avals, **params)
+            unreduced = primitive.sums(of_operands, avals, **params)
         elif context.decides_later:
             unreduced = frozenset()
         else:
@@ -193,8 +198,11 @@ def _with_manual_sums(
             )
     typed = []
     for out in outs:
-        own = out.sums or (frozenset(), frozenset())  # of `pcast`
-        typed.append(out.with_sums(unreduced & out.varying | own[0], reduced - out.varying | own[1]))
+        ruled_unreduced, ruled_reduced = out.sums or (
+            frozenset(),
+            frozenset(),
+        )  # by the typing rule, as that of `pcast`
+        typed.append(out.with_sums(unreduced & out.varying | ruled_unreduced, reduced - out.varying | ruled_reduced))
     return typed
 
 

@@ -36,8 +36,9 @@ class SavedLine:
 
 
 Code = CodeType | SavedLine
-# The third is the operation that it is a cotangent of, see `cotangent_of`, and the fourth the names of scopes around,
-# among which is the `Metadata` of a block.
+# A code object and an offset into its instructions. Then, where needed: the forward operation that the equation
+# computes a cotangent for, or "" (`cotangent_of`); and the names of the scopes around, outermost first, with the
+# `Metadata` of blocks among them (`scopes_of`).
 Source = tuple[Code, int] | tuple[Code, int, str] | tuple[Code, int, str, tuple[Any, ...]]
 
 # Stands for the line of the call, in the equations of a library function that is traced once for all calls.
@@ -140,7 +141,7 @@ NOT_WRAPPED = ""  # comes before the name of an operation, around which transfor
 
 
 def scopes_of(source: Source | None) -> tuple[Any, ...]:
-    """The names of the scopes in which an equation was traced, outermost first, and the metadata of blocks."""
+    """The names of the scopes in which an equation was traced, outermost first, and the `Metadata` of blocks."""
     return source[3] if source is not None and len(source) > 3 else ()
 
 
@@ -217,7 +218,7 @@ def saved(source: Source | None) -> Source | None:
 
 
 def summarize(source: Source | None) -> str:
-    """`train.py:41 (loss)`."""
+    """The line in messages, `train.py:41 (loss)`."""
     if source is None or is_of_call(source):
         return "an unknown line"
     code = source[0]
@@ -239,7 +240,7 @@ def text_of(source: Source | None) -> str:
 
 
 def line_with_text(source: Source | None) -> str:
-    """`train.py:41 (loss): y = model(x)`."""
+    """The line in messages, with its text: `train.py:41 (loss): y = model(x)`."""
     return f"{summarize(source)}: {text_of(source)}"
 
 
