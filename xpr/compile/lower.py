@@ -263,29 +263,41 @@ def _enter(module: Module, eqn: JaxprEqn, around: tuple[str, ...]) -> None:
 
 
 def lower_eqn(builder: Builder, eqn: JaxprEqn, operands: list[Value]) -> list[Value]:
-    avals = [v.aval for v in eqn.outvars]
+    """Writes an equation, over a mesh with the sharding constraints that its types say; returns the results."""
     try:
         if builder.module.mesh is None:
-            return lower_operation(builder, eqn.primitive, operands, avals, eqn.params)
+            return lower_operation(builder, eqn.primitive, operands, [v.aval for v in eqn.outvars], eqn.params)
         mesh = _explicit_mesh(eqn)
         if mesh is None:
-            if eqn.primitive.decides_sharding and _is_unreduced(eqn.outvars[0]):
-                operands = [_before_sums(builder, eqn, operands[0])]
-            results = lower_operation(builder, eqn.primitive, operands, [aval.plain for aval in avals], eqn.params)
-            if not eqn.primitive.call:
-                return results
-            return [as_unreduced(builder, aval, x) for aval, x in zip(avals, results)]
-        if eqn.primitive.sharding is None:  # then its operands have to be replicated
-            operands = [partitioned_value(builder, mesh, x.aval.plain, x) for x in operands]
-        plain = [aval.plain for aval in avals]
-        if any(map(_is_unreduced, (*eqn.outvars, *eqn.invars))):
-            results = _lower_unreduced(builder, eqn, operands, plain)
-        else:
-            results = lower_operation(builder, eqn.primitive, operands, plain, eqn.params)
-        return [partitioned_value(builder, mesh, aval, x) for aval, x in zip(avals, results)]
+            return _lower_unconstrained(builder, eqn, operands)
+        return _lower_over_explicit_axes(builder, eqn, operands, mesh)
     except UnsupportedRule as error:
         error.add_note(f"  at {summarize(eqn.source)}")
         raise
+
+
+def _lower_unconstrained(builder: Builder, eqn: JaxprEqn, operands: list[Value]) -> list[Value]:
+    """Lowers an operation over a mesh that has no sharding constraints, or whose lowering rule writes them."""
+    if eqn.primitive.decides_sharding and _is_unreduced(eqn.outvars[0]):
+        operands = [_before_sums(builder, eqn, operands[0])]
+    avals = [v.aval for v in eqn.outvars]
+    results = lower_operation(builder, eqn.primitive, operands, [aval.plain for aval in avals], eqn.params)
+    if not eqn.primitive.call:
+        return results
+    return [as_unreduced(builder, aval, x) for aval, x in zip(avals, results)]
+
+
+def _lower_over_explicit_axes(builder: Builder, eqn: JaxprEqn, operands: list[Value], mesh: Any) -> list[Value]:
+    """Lowers an operation whose operands or results are partitioned over Explicit axes of the mesh."""
+    avals = [v.aval for v in eqn.outvars]
+    if eqn.primitive.sharding is None:  # then its operands have to be replicated
+        operands = [partitioned_value(builder, mesh, x.aval.plain, x) for x in operands]
+    plain = [aval.plain for aval in avals]
+    if any(map(_is_unreduced, (*eqn.outvars, *eqn.invars))):
+        results = _lower_unreduced(builder, eqn, operands, plain)
+    else:
+        results = lower_operation(builder, eqn.primitive, operands, plain, eqn.params)
+    return [partitioned_value(builder, mesh, aval, x) for aval, x in zip(avals, results)]
 
 
 def _before_sums(builder: Builder, eqn: JaxprEqn, x: Value) -> Value:
