@@ -140,31 +140,22 @@ class _Rewriting:
         """A loop reads its constants and slices where they are, and a call its arguments."""
         is_call = len(regions) == 1 and regions[0].kind == "call"
         is_loop = [region.kind for region in regions if region.kind != "predicate"] == ["loop"]
-        asked: list[MemorySpace | None] = [None if is_call or is_loop else _DEVICE] * len(eqn.invars)
+        requested: list[MemorySpace | None] = [None if is_call or is_loop else _DEVICE] * len(eqn.invars)
         for region in regions:
             for argument in region.carry:
                 operand = None if argument is None else region.operands[argument]
                 if operand is not None:
-                    asked[operand] = _DEVICE
-        invars = list(map(self.moved, eqn.invars, asked))
+                    requested[operand] = _DEVICE
+        invars = list(map(self.moved, eqn.invars, requested))
         new: dict[Jaxpr, Jaxpr] = {}
         spaces = [_DEVICE] * len(eqn.outvars)
         for region in regions:
-            inner = region.jaxpr
-            ins = tuple(
-                [
-                    (_space(v) if is_loop or is_call else _DEVICE) if i is None else _space(invars[i])
-                    for v, i in zip(inner.invars, region.operands)
-                ]
-            )
-            outs: list[MemorySpace | None] = [None if is_call else _DEVICE] * len(inner.outvars)
-            if is_loop and region.kind == "loop":
-                outs = [_space(v) if again is None else _DEVICE for v, again in zip(inner.outvars, region.carry)]
-            new[inner] = _rewritten(inner, ins, tuple(outs), is_body=is_loop)
-            for v, indices in zip(new[inner].outvars, region.results):
+            arguments, results = _spaces_inside(region, _spaces(invars), is_call, is_loop)
+            inner = new[region.jaxpr] = _rewritten(region.jaxpr, arguments, results, is_body=is_loop)
+            for v, indices in zip(inner.outvars, region.results):
                 for index in indices:
                     spaces[index] = _space(v)
-        self.append(with_subjaxprs(eqn, lambda each: new.get(each, each)), invars, spaces)
+        self.append(with_subjaxprs(eqn, lambda inner: new.get(inner, inner)), invars, spaces)
 
     def append(self, eqn: JaxprEqn, invars: Sequence[Any], spaces: Sequence[MemorySpace]) -> None:
         """The equation with these operands, whose results are in these memories."""
@@ -173,6 +164,22 @@ class _Rewriting:
             self.read.update(filter(_is_on_host, outvars))
         self.env.update(zip(eqn.outvars, outvars))
         self.eqns.append(eqn.replace(invars=list(invars), outvars=outvars))
+
+
+def _spaces_inside(
+    region: Region, operands: Sequence[MemorySpace], is_call: bool, is_loop: bool
+) -> tuple[tuple[MemorySpace, ...], tuple[MemorySpace | None, ...]]:
+    """The memories of the arguments and results of a region's jaxpr, from those of the equation's operands.
+
+    The results of a call may be in either, None. A loop's stacked results are in the memory that their type says.
+    """
+    inner = region.jaxpr
+    spaces_of_others = _spaces(inner.invars) if is_loop or is_call else (_DEVICE,) * len(inner.invars)
+    arguments = [other if i is None else operands[i] for i, other in zip(region.operands, spaces_of_others)]
+    results: list[MemorySpace | None] = [None if is_call else _DEVICE] * len(inner.outvars)
+    if is_loop and region.kind == "loop":
+        results = [_space(v) if again is None else _DEVICE for v, again in zip(inner.outvars, region.carry)]
+    return tuple(arguments), tuple(results)
 
 
 def _in_memory(v: Any, space: MemorySpace) -> Any:

@@ -48,10 +48,10 @@ class PartialJaxpr:
         return self.unknown.in_avals[: self.num_residuals]
 
     def known_results(self, values: Sequence[T]) -> list[T]:
-        return [x for x, flag in zip(values, self.out_known) if flag]
+        return _divided(values, self.out_known)[0]
 
     def unknown_results(self, values: Sequence[T]) -> list[T]:
-        return [x for x, flag in zip(values, self.out_known) if not flag]
+        return _divided(values, self.out_known)[1]
 
 
 def partial_eval_jaxpr(jaxpr: Jaxpr, is_known: Sequence[bool], deferred: Sequence[bool] = ()) -> PartialJaxpr:
@@ -62,38 +62,46 @@ def partial_eval_jaxpr(jaxpr: Jaxpr, is_known: Sequence[bool], deferred: Sequenc
       is_known: which of its arguments are known.
       deferred: which results the second half is to return, although they may be known.
     """
-    known: set[Any] = {v for v, flag in zip(jaxpr.invars, is_known) if flag}
-    first: list[JaxprEqn] = []
-    second: list[JaxprEqn] = []
-    for eqn in jaxpr.eqns:
-        flags = [type(v) is Literal or v in known for v in eqn.invars]
-        if has_effect(eqn):
-            second.append(eqn)
-        elif all(flags):
-            first.append(eqn)
-            known.update(eqn.outvars)
-        elif eqn.primitive.split is not None and any(flags):
-            known_eqns, unknown_eqns = eqn.primitive.split(eqn, flags)
-            first += known_eqns
-            second += unknown_eqns
-            known.update([v for each in known_eqns for v in each.outvars])
-        else:
-            second.append(eqn)
+    known_invars, unknown_invars = _divided(jaxpr.invars, is_known)
+    known: set[Any] = set(known_invars)
+    known_eqns, unknown_eqns = _divided_equations(jaxpr.eqns, known)
     late = deferred or [False] * len(jaxpr.outvars)
     out_known = [not later and (type(v) is Literal or v in known) for v, later in zip(jaxpr.outvars, late)]
-    unknown_outs = [v for v, flag in zip(jaxpr.outvars, out_known) if not flag]
-    needed = [v for eqn in second for v in eqn.invars] + unknown_outs
-    read = dict.fromkeys(v for v in needed if type(v) is not Literal and v in known)
-    residuals: list[Any] = list(read)
-    known_outs = [v for v, flag in zip(jaxpr.outvars, out_known) if flag]
-    known_ins = [v for v, flag in zip(jaxpr.invars, is_known) if flag]
-    unknown_ins = [v for v, flag in zip(jaxpr.invars, is_known) if not flag]
+    known_outs, unknown_outs = _divided(jaxpr.outvars, out_known)
+    read = [v for eqn in unknown_eqns for v in eqn.invars] + unknown_outs
+    residuals: list[Any] = list(dict.fromkeys(v for v in read if type(v) is not Literal and v in known))
     return PartialJaxpr(
-        Jaxpr([], known_ins, [*known_outs, *residuals], first),
-        Jaxpr([], [*residuals, *unknown_ins], unknown_outs, second),
+        Jaxpr([], known_invars, [*known_outs, *residuals], known_eqns),
+        Jaxpr([], [*residuals, *unknown_invars], unknown_outs, unknown_eqns),
         out_known,
         len(residuals),
     )
+
+
+def _divided(values: Sequence[T], is_known: Sequence[bool]) -> tuple[list[T], list[T]]:
+    """The values that are known, and the others."""
+    known = [x for x, flag in zip(values, is_known) if flag]
+    return known, [x for x, flag in zip(values, is_known) if not flag]
+
+
+def _divided_equations(eqns: Sequence[JaxprEqn], known: set[Any]) -> tuple[list[JaxprEqn], list[JaxprEqn]]:
+    """The known equations and the others; the variables that the former bind are added to the `known` ones."""
+    known_eqns: list[JaxprEqn] = []
+    unknown_eqns: list[JaxprEqn] = []
+    for eqn in eqns:
+        flags = [type(v) is Literal or v in known for v in eqn.invars]
+        if has_effect(eqn):
+            known_part, unknown_part = [], [eqn]
+        elif all(flags):
+            known_part, unknown_part = [eqn], []
+        elif eqn.primitive.split is not None and any(flags):
+            known_part, unknown_part = eqn.primitive.split(eqn, flags)
+        else:
+            known_part, unknown_part = [], [eqn]
+        known.update([v for part in known_part for v in part.outvars])
+        known_eqns += known_part
+        unknown_eqns += unknown_part
+    return known_eqns, unknown_eqns
 
 
 class PartialProgram(NamedTuple):

@@ -247,40 +247,43 @@ class _RewriteWalk:
         return var in self.used
 
     def replace(self, eqn: JaxprEqn, typed: TypedRule, atoms: Sequence[Atom]) -> Sequence[JaxprEqn]:
-        """The equations of a replacement; readers of the matched one's result read theirs."""
-        closed = typed.replaced()
-        names: dict[Any, Atom] = dict(zip(closed.jaxpr.invars, atoms))
-        old, out = eqn.outvars[typed.result_index], closed.jaxpr.outvars[0]
-        for v, value in zip(closed.jaxpr.constvars, closed.consts):
-            names[v] = constvar = Var(v.aval)
-            self.constvars.append(constvar)
-            self.consts.append(value)
-            self.values[constvar] = value
-        fresh = []
+        """The equations of a replacement; readers of the matched equation's result read that of the replacement."""
+        closed, old = typed.replaced(), eqn.outvars[typed.result_index]
+        names = self.names_of_inputs(closed, atoms)
+        out = closed.jaxpr.outvars[0]
         binds_old = type(out) is Var and out not in names and out.aval is old.aval and len(eqn.outvars) == 1
+        fresh = []
         for each in closed.jaxpr.eqns:
             invars = [names.get(v, v) for v in each.invars]  # type: ignore[arg-type]  # `names` has no literals
-            outvars = []
-            for v in each.outvars:
-                names[v] = outvar = old if binds_old and v is out else Var(v.aval)
-                outvars.append(outvar)
+            outvars = [old if binds_old and v is out else Var(v.aval) for v in each.outvars]
+            names.update(zip(each.outvars, outvars))
             fresh.append(JaxprEqn(invars, outvars, each.primitive, each.params, eqn.source))
-        out = names.get(out, out)
-        if out.aval is not old.aval:  # they differ in weakness alone
-            new = Var(old.aval)
+        result = names.get(out, out)  # type: ignore[arg-type]
+        if result.aval is not old.aval:  # they differ in weakness alone
+            converted = Var(old.aval)
             params = {"new_dtype": old.aval.dtype, "weak_type": old.aval.weak_type}
-            fresh.append(JaxprEqn([out], [new], convert_element_type_p, params, eqn.source))
-            out = new
+            fresh.append(JaxprEqn([result], [converted], convert_element_type_p, params, eqn.source))
+            result = converted
         self.fresh += fresh
         if self.used is not None:
-            self.used.update([out], *(each.invars for each in fresh))
+            self.used.update([result], *(each.invars for each in fresh))
         if len(eqn.outvars) > 1:  # the others may be read
             eqn = eqn.replace(outvars=[Var(v.aval) if v is old else v for v in eqn.outvars])
             self.eqns.append(eqn)
             self.producers.update((v, eqn) for v in eqn.outvars)
         if not binds_old:
-            self.env[old] = out
+            self.env[old] = result
         return fresh
+
+    def names_of_inputs(self, closed: ClosedJaxpr, atoms: Sequence[Atom]) -> dict[Any, Atom]:
+        """The atoms for the arguments of a replacement, and new constants of the program for its constants."""
+        names: dict[Any, Atom] = dict(zip(closed.jaxpr.invars, atoms))
+        for v, value in zip(closed.jaxpr.constvars, closed.consts):
+            names[v] = constvar = Var(v.aval)
+            self.constvars.append(constvar)
+            self.consts.append(value)
+            self.values[constvar] = value
+        return names
 
 
 def _unterminated(rule: Rule | None) -> ValueError:
