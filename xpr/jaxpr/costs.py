@@ -1,10 +1,9 @@
 """cost : (a -> b) -> a -> Cost. Estimates operations, bytes and memory of a program, by equation and by source line.
 
-The estimate needs only the types of operands and results; nothing is compiled or run. Results that nothing reads are
-not computed. The body of a loop counts as
-often as it runs, and of a cond's branches the one with most operations counts. A `while`, whose length is unknown,
-counts as one step. On several devices operations and bytes are those of all together, memory and what is sent those of
-each.
+The estimate needs only the types of operands and results; nothing is compiled or run. Unused results count nothing.
+The body of a loop counts as often as it runs, and of a cond's branches the one with most operations counts. A `while`,
+whose length is unknown, counts as one step. On several devices operations and bytes are those of all together, memory
+and sent bytes those of each.
 """
 
 from __future__ import annotations
@@ -78,16 +77,17 @@ class Cost:
         self.endless = 0
         lines = _Lines()
         jaxpr, _ = dce_jaxpr(with_lines(jaxpr), [True] * len(jaxpr.outvars), keep_inputs=True)
-        for found in communication(jaxpr):
-            self.collectives.append(found.collective)
-            sent[id(found.equation)] = sent.get(id(found.equation), 0.0) + found.bytes
+        for sending in communication(jaxpr):
+            self.collectives.append(sending.collective)
+            sent[id(sending.equation)] = sent.get(id(sending.equation), 0.0) + sending.bytes
         self.sent = sum(sent.values())
         for inner, times in _runs(jaxpr):
             for eqn in inner.eqns:
                 if not only_runs_jaxprs(eqn):
                     flops, moved = weigh(eqn)
-                    about = times * flops, times * moved, lines(eqn.source), sent.get(id(eqn), 0.0)
-                    self.by_equation.append(EquationCost(eqn, times, *about))
+                    at = lines(eqn.source)
+                    weighed = EquationCost(eqn, times, times * flops, times * moved, at, sent.get(id(eqn), 0.0))
+                    self.by_equation.append(weighed)
                 elif any(region.times is None for region in regions_of(eqn)):
                     self.endless += 1
         self.flops = sum(each.flops for each in self.by_equation)

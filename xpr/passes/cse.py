@@ -41,7 +41,7 @@ def cse(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 def have_the_same_value(eqns: Sequence[JaxprEqn], x: Atom, y: Atom) -> bool:
     """Whether two operands are known to be equal: one value, or results of equal operations on equal operands."""
-    made = {id(v): (eqn, i) for eqn in eqns for i, v in enumerate(eqn.outvars)}
+    producers = {id(v): (eqn, i) for eqn in eqns for i, v in enumerate(eqn.outvars)}
     pairs, compared = [(x, y)], set[tuple[int, int]]()
     while pairs:
         x, y = pairs.pop()
@@ -52,9 +52,9 @@ def have_the_same_value(eqns: Sequence[JaxprEqn], x: Atom, y: Atom) -> bool:
             if operand_key(x) != operand_key(y):
                 return False
             continue
-        if id(x) not in made or id(y) not in made:
+        if id(x) not in producers or id(y) not in producers:
             return False
-        (first, i), (second, j) = made[id(x)], made[id(y)]
+        (first, i), (second, j) = producers[id(x)], producers[id(y)]
         if i != j or not _do_the_same(first, second):
             return False
         pairs.extend(zip(first.invars, second.invars))
@@ -97,7 +97,7 @@ def _without_repetitions(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _earlier_results(eqn: JaxprEqn, first: dict[Any, Sequence[Var]]) -> Sequence[Var] | None:
-    """The results of an earlier equation that does the same; None if there is none, and `first` then has this one's."""
+    """The results of an earlier equation that does the same; None if none does, and `first` gets those of `eqn`."""
     primitive = eqn.primitive
     if (primitive.effects is not None or primitive.call) and has_effect(eqn):
         return None

@@ -1,7 +1,7 @@
-"""decided_shardings : jaxpr -> shardings. How results are partitioned in the end whose types leave it undecided.
+"""decided_shardings : jaxpr -> shardings. The shardings of values whose types leave them undecided.
 
-A contraction, or an operation in reverse mode, may have a result whose sharding a `reshard` decides, maybe behind other
-operations; the compiler computes it so in the first place.
+A contraction, or an operation in reverse mode, may have a result of undecided sharding, which a `reshard` decides,
+perhaps after other operations. The compiler then computes the result with that sharding in the first place.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ Shardings = Mapping[Any, ExplicitSharding | None]
 
 
 def decided_shardings(jaxpr: Jaxpr) -> Shardings:
-    """For each value of an undecided sharding the one that a `reshard` of it, or of what is made of it, decides."""
+    """For each variable of undecided sharding the one that a `reshard` of it, or of a value computed from it, gives."""
     if "decided" not in jaxpr.memo:
-        found: dict[Any, ExplicitSharding | None] = {}
+        decided: dict[Any, ExplicitSharding | None] = {}
         for eqn in reversed(jaxpr.eqns):
             for v in eqn.invars if eqn.outvars else ():
                 if type(v) is not Literal and _is_undecided(v.aval):
                     out = eqn.outvars[0]
-                    found[v] = found.get(out) if _is_undecided(out.aval) else out.aval.explicit
-        jaxpr.memo["decided"] = found
+                    decided[v] = decided.get(out) if _is_undecided(out.aval) else out.aval.explicit
+        jaxpr.memo["decided"] = decided
     return jaxpr.memo["decided"]
 
 
@@ -36,7 +36,10 @@ def _is_undecided(aval: Any) -> bool:
 
 
 def decided_type(v: Any, decided: Shardings) -> ShapedArray:
-    """The type of a value as it is partitioned in the end; of another shape than what is decided, by the same axes."""
+    """The type of an atom with the sharding that is decided for it.
+
+    Where that is the sharding of a value with another number of axes, its mesh axes partition the first axis.
+    """
     aval: ShapedArray = v.aval
     if not _is_undecided(aval):
         return aval

@@ -66,7 +66,7 @@ def _names_an_axis(eqn: JaxprEqn) -> bool:
     """Whether the results of the equation depend on the position along a mapped axis."""
     if eqn.primitive.batch_named is None:
         return False
-    return any(True for _ in named_axes(eqn.params)) or any(map(names_in, subjaxprs(eqn)))
+    return bool(named_axes(eqn.params)) or any(map(names_in, subjaxprs(eqn)))
 
 
 class _Folding:

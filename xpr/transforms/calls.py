@@ -20,10 +20,10 @@ class Call:
     Attributes:
       args, kwargs: all of them.
       static: those that are plain Python values, by position or name.
-      dynamic: the others, by position and by name.
+      dynamic: the others, the positional and the keyword ones.
       leaves, in_tree: the dynamic ones flat, and their structure.
       avals: the types of the leaves, as the function sees them.
-      key: whatever else than the function and its options its trace depends on.
+      key: the cache key of the trace, of all that it depends on but the function and its options.
     """
 
     __slots__ = ("args", "kwargs", "static", "dynamic", "leaves", "in_tree", "avals", "key")
@@ -58,11 +58,10 @@ class Call:
             try:
                 hash(value)
             except TypeError:
-                which = f"number {position}" if isinstance(position, int) else repr(position)
                 raise ValueError(
                     f"{what}: Non-hashable static arguments are not supported, since they are parts of cache keys. "
-                    f"Argument {which} of {describe_function(fun)} is {describe(value)}. Pass something hashable (a "
-                    f"tuple for a list), or {otherwise}."
+                    f"Argument {_position_text(position)} of {describe_function(fun)} is {describe(value)}. Pass "
+                    f"something hashable (a tuple for a list), or {otherwise}."
                 ) from None
 
     def refuse_comparison(self, what: str, fun: Callable[..., Any], error: Exception) -> NoReturn:
@@ -72,10 +71,10 @@ class Call:
             try:
                 bool(value == value)
             except Exception:
-                which = f"number {position}" if isinstance(position, int) else repr(position)
                 raise ValueError(
                     f"{what}: static arguments should be comparable using __eq__, as they are parts of cache keys. "
-                    f"Comparing argument {which} of {describe_function(fun)}, {describe(value)}, raised {raised}"
+                    f"Comparing argument {_position_text(position)} of {describe_function(fun)}, {describe(value)}, "
+                    f"raised {raised}"
                 ) from error
         raise ValueError(
             f"{what}: Exception raised while checking equality of metadata fields of pytree arguments of "
@@ -95,6 +94,11 @@ class Call:
         """A name for each leaf, by the parameters of `fun`, a function of all arguments."""
         blank = [None if i in self.static else x for i, x in enumerate(self.args)]
         return argument_names(fun, blank, self.dynamic[1])
+
+
+def _position_text(position: int | str) -> str:
+    """Where a static argument was passed, in messages: `number 0` or `'mode'`."""
+    return f"number {position}" if isinstance(position, int) else repr(position)
 
 
 def in_range(argnums: Sequence[int], count: int) -> set[int]:
