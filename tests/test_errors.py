@@ -469,6 +469,7 @@ def takes_the_value(first, second=1.0, *rest, keyword=None, **others):
         (lambda: xpr.jit(lambda first, second: bool(second), static_argnames="first")(second=1.0, first=2), "second"),
         (lambda: xpr.make_jaxpr(takes_the_value, static_argnums=0)("a", 2.0), "second"),
         (lambda: xpr.pmap(takes_the_value, static_broadcasted_argnums=0)("a", jnp.ones(1)), "second"),
+        (lambda: xpr.checkpoint(takes_the_value, static_argnums=0)("a", 2.0), "second"),
     ],
 )
 def test_messages_name_arguments_beside_static_and_keyword_only_ones(call, name):

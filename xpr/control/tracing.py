@@ -142,7 +142,7 @@ def trace_body(
     def names() -> list[str]:
         args, kwargs = tree.unflatten(in_tree, range(in_tree.num_leaves))
         if type(fun) is not Step:
-            return argument_names(owner, args, kwargs)
+            return argument_names(fun, args, kwargs)
         user_args = fun.arguments(*args)
         names_by_leaf = dict(zip(tree.leaves(user_args), argument_names(owner, user_args, {})))
         return [names_by_leaf.get(i, "") for i in range(in_tree.num_leaves)]
