@@ -211,6 +211,19 @@ def test_tables_have_the_rules_of_the_library():
         xpr.jvp(own_p.bind, (1.0,), (1.0,))
 
 
+def test_vectorized_primitives_are_mapped_along_one_axis():
+    sum_p = core.Primitive("sum_by_tables")
+    sum_p.def_impl(lambda x, y: np.asarray(x) + np.asarray(y))
+    sum_p.def_abstract_eval(lambda x, y: core.mapped_aval(0, None, x))
+    batching.defvectorized(sum_p)
+    close(xpr.vmap(sum_p.bind)(jnp.ones(3), jnp.arange(3.0)), [1, 2, 3])
+    for axes in ((None, 0), (0, None), (0, 1)):
+        with pytest.raises(
+            ValueError, match="sum_by_tables: its operands are mapped along the axes .* by defbroadcast"
+        ):
+            xpr.vmap(sum_p.bind, axes)(jnp.ones((3, 3)), jnp.ones((3, 3)))
+
+
 def test_tangents():
     zero = ad.Zero.from_primal_value(1.0)
     rows = xpr.vmap(lambda x: [x, zero, ad.Zero.from_primal_value(1)], out_axes=[0, None, 0])(jnp.ones(3))

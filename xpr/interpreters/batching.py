@@ -105,9 +105,14 @@ axis_primitive_batchers = _AxisTable(  # rule(size, name, None, values, dims, **
 
 
 def defvectorized(prim: Primitive) -> None:
-    """Declares that an operation of one operand is elementwise: a mapped axis passes through."""
+    """Declares that an operation is elementwise, whose operands are all mapped along one axis: it passes through."""
 
     def rule(values: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
+        if any(d != dims[0] for d in dims):
+            raise ValueError(
+                f"{prim}: its operands are mapped along the axes {', '.join(map(str, dims))}, and by defvectorized all "
+                "are to be mapped along one. Declare it by defbroadcasting, which moves and adds axes."
+            )
         outs = prim.bind(*values, **params)
         return outs, [dims[0]] * len(outs) if prim.multiple_results else dims[0]
 
