@@ -358,28 +358,41 @@ class JitFunction(KnownCaller):
 
     def traced(self, call: Call) -> Traced:
         """The function's jaxpr for one abstract signature, traced the first time."""
-        key = call.key
-        try:
-            cached = self.caches.traces.get(key)
-        except Exception as error:  # a user's, by ==
-            call.refuse_comparison("jit", self.fun, error)
-        outer: Any = context.trace
-        while cached is None and outer is not None:
-            if isinstance(outer, StageTrace):
-                cached = outer.calls.get((self.caches, key))
-            outer = outer.parent
+        cached = self.cached_trace(call)
         if cached is not None and cached.in_shardings is None:
             return cached
         shardings = ArgumentShardings(call.leaves)
         if cached is not None and cached.in_shardings == shardings.all():
             return cached
-        flat = FlatFunction(call.of_dynamic(self.fun), call.in_tree)
-        signature = signature_of("compiled with jit", flat.fun, *call.dynamic)
         if settings.no_tracing:
             raise RuntimeError(
                 f"jit: {describe_function(self.fun)} would be traced for a new signature, and no_tracing is set."
             )
-        explain_miss(self.fun, key, list(self.caches.traces), lambda: call.names(self.fun))
+        explain_miss(self.fun, call.key, list(self.caches.traces), lambda: call.names(self.fun))
+        traced = self.newly_traced(call, shardings)
+        if not any(isinstance(c, Tracer) or (type(c) is Ref and c.owner is not None) for c in traced.jaxpr.consts):
+            self.caches.traces[call.key] = traced
+        elif isinstance(trace := transformation(), StageTrace):
+            trace.calls[self.caches, call.key] = traced
+        return traced
+
+    def cached_trace(self, call: Call) -> Traced | None:
+        """The jaxpr that was traced for the types of a call, by this function or while an outer one is staged."""
+        try:
+            cached = self.caches.traces.get(call.key)
+        except Exception as error:  # a user's, by ==
+            call.refuse_comparison("jit", self.fun, error)
+        outer: Any = context.trace
+        while cached is None and outer is not None:
+            if isinstance(outer, StageTrace):
+                cached = outer.calls.get((self.caches, call.key))
+            outer = outer.parent
+        return cached
+
+    def newly_traced(self, call: Call, shardings: ArgumentShardings) -> Traced:
+        """The function's jaxpr for the types of a call; it is traced, and `shardings` say whether it reads those."""
+        flat = FlatFunction(call.of_dynamic(self.fun), call.in_tree)
+        signature = signature_of("compiled with jit", flat.fun, *call.dynamic)
         options = self.options
         run = flat if options.out_memory is None else moving_results(flat, options.out_memory)
         with timed("tracing", self.name):
@@ -393,15 +406,10 @@ class JitFunction(KnownCaller):
             closed = reroll(closed)
         asked = self.donated_leaves(call)
         traced_for = shardings.all() if shardings.was_read else None
-        traced = Traced(
+        return Traced(
             closed, call.in_tree, flat.out_tree, self.name, self.usable(asked, closed, call), options.xla_options,
             options.own_options.get("steps", True), traced_for, asked,
         )  # fmt: skip
-        if not any(isinstance(c, Tracer) or (type(c) is Ref and c.owner is not None) for c in closed.consts):
-            self.caches.traces[key] = traced
-        elif isinstance(trace := transformation(), StageTrace):
-            trace.calls[self.caches, key] = traced
-        return traced
 
     def donated_leaves(self, call: Call) -> list[int]:
         """The flat positions of donated arguments."""
