@@ -225,8 +225,8 @@ class Linearized:
         self.active_outs, self.residual_sources = active_outs, residual_sources
 
     @property
-    def wanted(self) -> list[Any]:
-        """The residuals as variables of `primal`, its own arguments among them."""
+    def residual_vars(self) -> list[Any]:
+        """The residuals as variables of `primal`, of which some are arguments."""
         return self.residuals(self.primal.jaxpr.invars, self.primal.jaxpr.outvars[len(self.active_outs) :])
 
     def residuals(self, arguments: Sequence[Any], computed: Sequence[Any]) -> list[Any]:
@@ -247,15 +247,15 @@ def linearize_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...], forced: tuple[boo
 
 
 def _linearize_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...], forced: tuple[bool, ...]) -> Linearized:
-    linear = active = sources = None
+    halves: list[tuple[ClosedJaxpr, list[bool], list[int | None]]] = []  # set by `run`, which is called once
 
     def run(*primals: Any) -> list[Any]:
-        nonlocal linear, active, sources
-        outs, linear, active = linearize_flat(lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, is_active, forced)
+        outs, linear, active_outs = linearize_flat(lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, is_active, forced)
         positions = {id(x): i for i, x in enumerate(primals)}
         sources = [positions.get(id(residual)) for residual in linear.consts]
+        halves.append((linear, active_outs, sources))
         return [*outs, *(r for r, source in zip(linear.consts, sources) if source is None)]
 
     primal = stage(run, jaxpr.in_avals)
-    opened = constvars_to_invars(linear)  # type: ignore[arg-type]  # `run` has set it, and the next two
-    return Linearized(primal, opened, active, sources)  # type: ignore[arg-type]
+    ((linear, active_outs, sources),) = halves
+    return Linearized(primal, constvars_to_invars(linear), active_outs, sources)

@@ -26,7 +26,7 @@ def _split(params: dict[str, Any], active: Flags, all_rows: bool) -> tuple[Split
             return halves, halves.active_outs
 
         halves, active = carry_fixed_point(params, active, trace)
-        loop = SplitLoop(halves.primal, halves.wanted, halves.linear, operands, results, all_rows)
+        loop = SplitLoop(halves.primal, halves.residual_vars, halves.linear, operands, results, all_rows)
         body.memo[key] = loop, halves.active_outs, active
     return body.memo[key]
 
