@@ -24,7 +24,7 @@ __all__ = ["typeof"]
 Shape = tuple[int, ...]
 
 
-_NOWHERE: frozenset[Any] = frozenset()
+_NO_AXES: frozenset[Any] = frozenset()
 
 
 class ManualAxisType(NamedTuple):
@@ -35,9 +35,9 @@ class ManualAxisType(NamedTuple):
     ManualAxisType(varying=frozenset({'x'}), unreduced=frozenset(), reduced=frozenset())
     """
 
-    varying: frozenset[Any] = _NOWHERE
-    unreduced: frozenset[Any] = _NOWHERE
-    reduced: frozenset[Any] = _NOWHERE
+    varying: frozenset[Any] = _NO_AXES
+    unreduced: frozenset[Any] = _NO_AXES
+    reduced: frozenset[Any] = _NO_AXES
 
     def invarying(self, mesh: Any) -> frozenset[Any]:
         """The manual axes of a mesh over which the value is replicated: none of those three."""
@@ -125,7 +125,7 @@ class ShapedArray:
     @classmethod
     def _intern(
         cls, shape: Any, dtype: Any, weak_type: bool, explicit: ExplicitSharding | None = None,
-        varying: frozenset[Any] = _NOWHERE, memory_space: MemorySpace = MemorySpace.Device,
+        varying: frozenset[Any] = _NO_AXES, memory_space: MemorySpace = MemorySpace.Device,
         sums: tuple[frozenset[Any], frozenset[Any]] | None = None, mesh: AbstractMesh | None = None,
     ) -> ShapedArray:  # fmt: skip
         shape, weak_type = tuple(map(_dimension, shape)), bool(weak_type)
@@ -269,7 +269,7 @@ class ShapedArray:
     @property
     def mat(self) -> ManualAxisType:
         """`varying` and `sums` as JAX has them: the manual axes, those of the enclosing `shard_map`s."""
-        unreduced, reduced = self.sums or (_NOWHERE, _NOWHERE)
+        unreduced, reduced = self.sums or (_NO_AXES, _NO_AXES)
         return ManualAxisType(self.varying - unreduced, unreduced, reduced)
 
     manual_axis_type = mat
@@ -289,6 +289,7 @@ class ShapedArray:
         return self._like(aval, self.explicit and self.explicit.without_axis(axis))
 
     def strip_weak_type(self) -> ShapedArray:
+        """The same type, not weak."""
         return ShapedArray(self.shape, self.dtype, False) if self.plain is self else self.update(weak_type=False)
 
     def to_tangent_aval(self) -> ShapedArray:
@@ -363,6 +364,7 @@ class Zero:
 
 
 def python_scalar_aval(kind: type) -> ShapedArray:
+    """The type of a Python scalar of a class, weak unless it is `bool`."""
     return ShapedArray((), dtypes.of_python(kind), kind is not bool)
 
 
@@ -496,6 +498,7 @@ def typeof(x: Any) -> ShapedArray:
 
 
 def describe(x: Any) -> str:
+    """A value in messages: `3 of type builtins.int`."""
     return f"{shortened(x)} of type {full_name(type(x))}"
 
 
@@ -505,6 +508,7 @@ def full_name(kind: type) -> str:
 
 
 def shortened(x: Any) -> str:
+    """The repr of a value, of 60 characters at most."""
     text = repr(x)
     return text if len(text) <= 60 else text[:57] + "..."
 

@@ -74,7 +74,7 @@ class ExplicitSharding:
         return ExplicitSharding(self.mesh, self.parts, self.reduced, self.unreduced)
 
     def named(self, axes: Sequence[Any]) -> tuple[Any, ...]:
-        """The axes of the mesh that types name."""
+        """Those of some axes of the mesh that types name: not axes of size one, if the setting leaves them out."""
         small = settings.remove_size_one_mesh_axis_from_type
         return tuple([name for name in axes if not small or self.mesh.shape.get(name) != 1])
 

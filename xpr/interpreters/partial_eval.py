@@ -39,19 +39,24 @@ class PartialVal(tuple[Any, Any]):
 
     @classmethod
     def known(cls, value: Any) -> PartialVal:
+        """A known value."""
         return cls((None, value))
 
     @classmethod
     def unknown(cls, aval: ShapedArray) -> PartialVal:
+        """An unknown value of a type."""
         return cls((aval, None))
 
     def is_known(self) -> bool:
+        """Whether the value is known."""
         return self[0] is None
 
     def get_aval(self) -> Any:
+        """The type of an unknown value; None for a known one."""
         return self[0]
 
     def get_known(self) -> Any:
+        """The known value; None for an unknown one."""
         return self[1]
 
 

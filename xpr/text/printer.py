@@ -159,7 +159,7 @@ def _name_stack(eqn: JaxprEqn) -> str:
 
 
 def _comments(source: bool, names: bool) -> Callable[[JaxprEqn], str]:
-    """What is written behind an equation."""
+    """The function that gives the comment of an equation: its name scopes, its source line, both or nothing."""
     parts = [part for part, wanted in ((_name_stack, names), (_line, source)) if wanted]
     return lambda eqn: " ".join(filter(None, (part(eqn) for part in parts)))
 

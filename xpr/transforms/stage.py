@@ -45,12 +45,11 @@ class Signature:
     def explain(self, positions: Sequence[int]) -> str:
         """The line of a message that says which arguments a value depends on."""
         names = self.arguments()
-        arguments = ", ".join(names[i] for i in positions if 0 <= i < len(names))
+        arguments, function = [names[i] for i in positions if 0 <= i < len(names)], describe_function(self.fun)
         if not arguments:
-            made = "of no argument: made by numpy it would be known"
-            return f"  The value is made in {describe_function(self.fun)}, {made}\n"
-        plural = "s" * (len(positions) > 1)
-        return f"  The value depends on the argument{plural} {arguments} of {describe_function(self.fun)}\n"
+            return f"  The value is made in {function}, of no argument: made by numpy it would be known\n"
+        plural = "s" * (len(arguments) > 1)
+        return f"  The value depends on the argument{plural} {', '.join(arguments)} of {function}\n"
 
 
 class StageTracer(Tracer):
@@ -91,6 +90,7 @@ class StageTrace(Trace):
         return self.signature.verb if self.signature else "staged"
 
     def argument(self, aval: Any) -> Any:
+        """A new argument of the program: its tracer, or its ref where `aval` is the type of one."""
         variable = Var(aval)
         self.arguments.append(variable)
         if type(aval) is AbstractRef:
@@ -149,9 +149,11 @@ class StageTrace(Trace):
         return value.variable if type(value) is StageTracer and value._trace is self else self.constant(value, value)
 
     def scalar(self, x: Any, aval: ShapedArray) -> Atom:
+        """A scalar from outside as an operand: a literal."""
         return make_literal(x.host if type(x) is Array else x, aval)
 
     def constant(self, key: Any, value: Any) -> Var:
+        """The constvar for `value`, the same one wherever the object `key` that it was made from is an operand."""
         known = self.constants.get(id(key))
         if known is None:
             var, value = self.shared(value) if type(value) is Array else (Var(value.aval), value)
