@@ -286,6 +286,9 @@ def test_shaped_arrays_are_interned_and_immutable():
     assert aval.update(shape=()) is core.ShapedArray((), np.float32)
     with pytest.raises(AttributeError, match="immutable"):
         aval.shape = ()
+    for make in (core.ShapedArray, xpr.ShapeDtypeStruct):
+        with pytest.raises(TypeError, match="values of integer type, and 2.5 is none. Convert it with int"):
+            make((3, 2.5), np.float32)
 
 
 def test_effects():

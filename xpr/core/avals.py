@@ -6,6 +6,7 @@ are pointer operations, and caches keyed by avals cost one dictionary look-up.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -308,8 +309,18 @@ class ShapedArray:
 
 
 def _dimension(n: Any) -> int:
-    """A dimension as an integer; a symbolic one as it is."""
-    return n if is_symbolic_dim(n) else int(n)  # type: ignore[return-value]  # it stands for an integer
+    """A dimension as an integer; a symbolic one as it is.
+
+    Raises:
+      TypeError: it is no integer.
+    """
+    if is_symbolic_dim(n):
+        return n  # type: ignore[return-value]  # it stands for an integer
+    if not hasattr(n, "__index__"):
+        raise TypeError(
+            f"Shapes must be 1D sequences of concrete values of integer type, and {n!r} is none. Convert it with int()."
+        )
+    return operator.index(n)
 
 
 def is_key(aval: ShapedArray) -> bool:
