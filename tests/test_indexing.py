@@ -342,6 +342,7 @@ def test_slices_by_start_and_size_move_into_bounds():
         (lambda x, i: x[xpr.ds(0, i)], TypeError, "the size of a slice .* must be an integer"),
         (lambda x, i: x[xpr.ds(0, 2, i)], ValueError, "the stride must be an integer, and is traced"),
         (lambda x, i: x[xpr.ds(0, 2, -1)], ValueError, "the stride must be positive, and is -1"),
+        (lambda x, i: x[xpr.ds(0, -2)], ValueError, "the size must not be negative, and is -2"),
     ],
 )
 def test_faults_of_slices_by_start_and_size(use, error, says):

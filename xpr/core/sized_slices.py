@@ -22,11 +22,11 @@ class Slice:
 
     Args:
       start: an integer, which may be traced.
-      size: an integer; one that is traced is for block specs alone.
+      size: an integer, not negative; one that is traced is for block specs alone.
       stride: a positive integer.
 
     Raises:
-      ValueError: the stride is not positive.
+      ValueError: the stride is not positive, or the size is negative.
 
     >>> import xpr
     >>> xpr.ds(2, 3)
@@ -40,6 +40,8 @@ class Slice:
     def __post_init__(self) -> None:
         if self.stride < 1:
             raise ValueError(f"ds: the stride must be positive, and is {self.stride}.")
+        if not self.is_dynamic_size and self.size < 0:
+            raise ValueError(f"ds: the size must not be negative, and is {self.size}.")
 
     is_dynamic_start = property(lambda self: not isinstance(self.start, _STATIC))
     is_dynamic_size = property(lambda self: not isinstance(self.size, _STATIC))
@@ -76,7 +78,7 @@ def dslice(start: Any, size: Any = None, stride: int | None = None) -> slice | S
       `lax.dynamic_slice` does.
 
     Raises:
-      ValueError: the stride is traced, or not positive.
+      ValueError: the stride is traced, or not positive, or the size is negative.
 
     >>> import xpr, xpr.numpy as jnp
     >>> x = jnp.arange(10)
