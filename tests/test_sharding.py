@@ -88,6 +88,8 @@ def test_texts():
         (lambda: NamedSharding(line(), P("y")), ValueError, "is not found in mesh"),
         (lambda: NamedSharding(line(), "x"), TypeError, "is no PartitionSpec"),
         (lambda: NamedSharding(3, P()), TypeError, "3 is no Mesh"),
+        (lambda: xpr.sharding.use_abstract_mesh(3), ValueError, "Expected an AbstractMesh, and got 3 of type"),
+        (lambda: xpr.make_array_from_single_device_arrays((2,), 3, []), TypeError, "NamedSharding: 3 of type"),
         (lambda: xpr.jit(jnp.sin, in_shardings=P("x"))(1.0), TypeError, "write NamedSharding(mesh, spec)"),
         (lambda: xpr.shard_map(jnp.sin, mesh=line(), in_specs=P(), out_specs=None)(1.0), TypeError,
          "shard_map: out_specs of sin holds None, which is no PartitionSpec"),

@@ -11,6 +11,7 @@ import numpy as np
 from xpr.backend.mesh import AbstractMesh, Mesh
 from xpr.compile.bottom_traces import install_in_thread
 from xpr.config import override, settings
+from xpr.core.avals import describe
 from xpr.core.interpreter import context
 from xpr.errors import ArgumentError
 from xpr.transforms.stage import is_staged
@@ -70,13 +71,15 @@ def use_abstract_mesh(mesh: AbstractMesh) -> Any:
     Inside of `set_mesh` its devices remain, along the axes of this mesh.
 
     Raises:
-      ValueError: the mesh of `set_mesh` has another number of devices.
+      ValueError: `mesh` is no mesh, or the mesh of `set_mesh` has another number of devices.
 
     >>> import xpr
     >>> with xpr.sharding.use_abstract_mesh(xpr.sharding.AbstractMesh((64,), ("x",))):
     ...     xpr.sharding.get_abstract_mesh()
     AbstractMesh('x': 64)
     """
+    if not isinstance(mesh, AbstractMesh):
+        raise ArgumentError(f"use_abstract_mesh: Expected an AbstractMesh, and got {describe(mesh)}.")
     around = settings.program_mesh
     if around is None or isinstance(mesh, Mesh) or mesh.manual_axes or mesh.empty:
         return with_mesh(mesh)

@@ -171,7 +171,7 @@ def make_array_from_single_device_arrays(
       An array.
 
     Raises:
-      TypeError: `arrays` is no list.
+      TypeError: `arrays` is no list, or `sharding` is none.
       ValueError: the number or the shapes of the parts are not those of the sharding, their dtype is not `dtype`, or a
         part is traced.
 
@@ -185,6 +185,11 @@ def make_array_from_single_device_arrays(
         raise TypeError(
             "jax.make_array_from_single_device_arrays `arrays` argument must be a list of the part for each device, "
             f"and {describe(arrays)} was given."
+        )
+    if not isinstance(sharding, Sharding):
+        raise TypeError(
+            "make_array_from_single_device_arrays: sharding should be an instance of `jax.sharding`, such as a "
+            f"NamedSharding: {describe(sharding)} was given."
         )
     traced = next((x for x in arrays if isinstance(x, Tracer)), None)
     if traced is not None:
