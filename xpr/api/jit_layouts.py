@@ -17,7 +17,7 @@ from xpr.core.avals import ShapedArray, is_key
 from xpr.core.jaxpr import Jaxpr, Var
 from xpr.core.source import describe_function
 from xpr.primitives.layout_constraint import layout_constraint_p
-from xpr.transforms.flat import argument_names
+from xpr.transforms.flat import argument_names, result_paths
 
 Layouts = list[Layout | AutoLayout | None]
 
@@ -51,11 +51,9 @@ def requested_layouts(
     outs = _layouts_by_constraints(jaxpr.jaxpr)
     if options.out_layouts is not None:
         asked = tree.flatten_prefix(options.out_layouts, traced.out_tree, "out_shardings", verb=what)
-        blank = tree.unflatten(traced.out_tree, range(len(outs)))
-        names = [f"result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(blank)]
-        for i, (layout, name) in enumerate(zip(asked, names)):
+        for i, (layout, path) in enumerate(zip(asked, result_paths(traced.out_tree))):
             if layout is not None:
-                outs[i] = checked_layout(layout, jaxpr.out_avals[i], what, name)
+                outs[i] = checked_layout(layout, jaxpr.out_avals[i], what, f"result{path}")
     if not any(ins) and not any(outs):
         return None
     if not several_devices:

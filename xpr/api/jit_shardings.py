@@ -27,7 +27,7 @@ from xpr.core.refs import AbstractRef
 from xpr.core.source import describe_function
 from xpr.primitives.device_put import in_memory
 from xpr.transforms.calls import Call
-from xpr.transforms.flat import FlatFunction, argument_names
+from xpr.transforms.flat import FlatFunction, argument_names, result_paths
 
 Requested = list[NamedSharding | None]  # for each leaf its sharding, or None where the compiler chooses
 
@@ -101,8 +101,7 @@ def requested_shardings(fun: Callable[..., Any], options: JitOptions, traced: Tr
         _check_divisible(fun, [f"argument {name}" for name in names], ins, jaxpr.in_avals)
     if options.out_shardings is not None:
         outs = flatten_shardings(what, options.out_shardings, traced.out_tree, "out_shardings")
-        blank = tree.unflatten(traced.out_tree, range(len(outs)))
-        names = [f"result{tree.keystr(path)}" for path, _ in tree.leaves_with_path(blank)]
+        names = [f"result{path}" for path in result_paths(traced.out_tree)]
         _check_divisible(fun, names, outs, jaxpr.out_avals)
     return ins, outs
 

@@ -31,7 +31,14 @@ from xpr.passes.discharge import uses_of_refs
 from xpr.primitives.sharding_constraint import constrain
 from xpr.primitives.sharding_rules import parts_of
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import FlatFunction, argument_names, named_like, signature_of, with_static
+from xpr.transforms.flat import (
+    FlatFunction,
+    argument_names,
+    named_like,
+    result_paths,
+    signature_of,
+    with_static,
+)
 from xpr.transforms.refs import read, write
 from xpr.transforms.stage import Signature, StageTrace, stage
 
@@ -530,8 +537,7 @@ def _check_results(
     `refs` are the names of arguments that are written, whose last values are the last results.
     """
     closed, out_tree, out_specs, _ = staged
-    blank = tree.unflatten(out_tree, range(out_tree.num_leaves))
-    names = [f"result{tree.keystr(path)} of {describe_function(fun)}" for path, _ in tree.leaves_with_path(blank)]
+    names = [f"result{path} of {describe_function(fun)}" for path in result_paths(out_tree)]
     names += [f"what {describe_function(fun)} writes to {name}" for name in refs]
     for name, aval, spec in zip(names, closed.out_avals, out_specs):
         if len(spec) > aval.ndim:

@@ -27,7 +27,7 @@ from xpr.primitives.sharding_rules import parts_of
 from xpr.primitives.slicing_in_dim import index_in_dim
 from xpr.transforms.batch import batch_flat, batch_jaxpr, names_in, row_aval
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import FlatFunction, argument_names, as_array, named_like, signature_of
+from xpr.transforms.flat import FlatFunction, argument_names, as_array, named_like, result_paths, signature_of
 from xpr.transforms.stage import stage
 
 __all__ = ["vmap"]
@@ -88,20 +88,19 @@ def vmap(
         along = _mesh_axes_of_rows(fun, rows_of_types, spmd_axis_name)
         if rows_of_types is not None:
             leaves = [x if d is None else with_rows_along(x, rows_of_types, d) for x, d in zip(leaves, dims)]
-        if Ref in map(type, leaves):
+        has_refs = Ref in map(type, leaves)
+        batch_options = (axis_name, signature, along, rows_of_types)
+        if has_refs:
             names = partial(argument_names, fun, args, kwargs)
             check_aliases("vmap", fun, names, leaves, ())
             refuse_split_views("vmap", (args, kwargs), [d is not None for d in dims])
             rows = RefRows("vmap", flat, names, leaves, dims, size)
-            found = batch_flat(rows, size, rows.values, dims, axis_name, signature, along, rows_of_types)
-            outs, out_dims = rows.store(*found)
+            outs, out_dims = rows.store(*batch_flat(rows, size, rows.values, dims, *batch_options))
         else:
-            outs, out_dims = batch_flat(flat, size, leaves, dims, axis_name, signature, along, rows_of_types)
+            outs, out_dims = batch_flat(flat, size, leaves, dims, *batch_options)
 
         def same() -> set[int]:
-            if Ref in map(type, leaves):
-                return set()
-            return _same_in_all_rows(FlatFunction(fun, in_tree), leaves, dims, axis_name, size)
+            return set() if has_refs else _same_in_all_rows(FlatFunction(fun, in_tree), leaves, dims, axis_name, size)
 
         moved = _move_mapped_axes(fun, outs, out_dims, flat.out_tree, out_axes, size, rows_of_types, same)
         result = tree.unflatten(flat.out_tree, moved)
@@ -282,7 +281,7 @@ def _move_mapped_axes(
         if target is None:
             if dim is not None:
                 if not size or i not in same():
-                    path = tree.keystr(tree.leaves_with_path(tree.unflatten(out_tree, range(len(outs))))[i][0])
+                    path = result_paths(out_tree)[i]
                     raise ValueError(
                         f"vmap: out_axes is None for a result of {describe_function(fun)} that differs from row to "
                         f"row: at vmap out_axes{path}, for a result of type "

@@ -134,15 +134,15 @@ def check_results(fun: Callable[..., Any], leaves: Sequence[Any], out_tree: Any,
             _, space, verb = context.trace.verb.rpartition(" ")  # "compiled with jit", or "differentiated"
             raise RefError(
                 f"{role}{describe_function(fun)}{f', traced for {verb}' * bool(space)} returned a mutable array "
-                f"reference of type {leaf.aval.str_short()}, at result{_path_text(out_tree, index)}, and refs can't be "
-                "returned from traced functions. Return what it holds: ref[...]; or make the ref outside, and close "
+                f"reference of type {leaf.aval.str_short()}, at result{result_paths(out_tree)[index]}, and refs can't "
+                "be returned from traced functions. Return what it holds: ref[...]; or make the ref outside, and close "
                 "over it." + _origin(leaf)
             )
         if getattr(leaf, "aval", None) is None:
             try:
                 aval_of(leaf)
             except TypeError as error:
-                path = _path_text(out_tree, index)
+                path = result_paths(out_tree)[index]
                 component = f", at output component {path}" if path else ""
                 raise TypeError(
                     f"function {describe_function(fun)} returned a value of type {type(leaf).__name__}{component}, "
@@ -150,9 +150,11 @@ def check_results(fun: Callable[..., Any], leaves: Sequence[Any], out_tree: Any,
                 ) from None
 
 
-def _path_text(structure: tree.PyTreeDef, index: int) -> str:
-    """The path of a leaf of a pytree with this structure: `['w']`, or empty where the pytree is a leaf."""
-    return tree.keystr(tree.leaves_with_path(tree.unflatten(structure, range(structure.num_leaves)))[index][0])
+def result_paths(out_tree: tree.PyTreeDef) -> list[str]:
+    """The path of each leaf of a result with this structure: `['w']`, or empty where the result is an array."""
+    return [
+        tree.keystr(path) for path, _ in tree.leaves_with_path(tree.unflatten(out_tree, range(out_tree.num_leaves)))
+    ]
 
 
 def _origin(ref: Ref) -> str:
