@@ -374,6 +374,8 @@ class TestPartialEvaluation:
     def test_message(self):
         with pytest.raises(ValueError, match="`known` must say of each of the 2 arguments .* has 1 elements"):
             xpr.jaxpr.partial_eval(xpr.make_jaxpr(jnp.add)(1.0, 2.0), [True])
+        with pytest.raises(TypeError, match="`known` is a bool for each argument, in a list, and is True of type"):
+            xpr.jaxpr.partial_eval(xpr.make_jaxpr(jnp.add)(1.0, 2.0), True)
 
 
 # -- Laws over random programs

@@ -348,6 +348,10 @@ def test_values_are_seen_only_where_jit_is_off():
 def test_wrong_calls():
     with pytest.raises(TypeError, match="checkpoint: Expected a callable value, and got 3"):
         xpr.checkpoint(3)
+    with pytest.raises(TypeError, match="saved_residuals: Expected a callable value, and got 3"):
+        xpr.ad_checkpoint.saved_residuals(3, 1.0)
+    with pytest.raises(TypeError, match="predicted_memory: Expected a callable value, and got 3"):
+        xpr.ad_checkpoint.predicted_memory(3, 1.0)
     with pytest.raises(TypeError, match="the policy must be a function such as those of xpr.checkpoint_policies"):
         xpr.checkpoint(layer, policy="dots_saveable")
     with pytest.raises(NotImplementedError, match="concrete=True is gone, as in JAX. Mark the arguments"):

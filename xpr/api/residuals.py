@@ -13,7 +13,7 @@ from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, used_vars
 from xpr.core.lines import with_lines
 from xpr.core.regions import called_jaxpr
-from xpr.core.source import summarize_position
+from xpr.core.source import check_function, summarize_position
 from xpr.passes.dce import dce_jaxpr
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, signature_of
@@ -33,12 +33,16 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> list[
     Returns:
       A list of `(type, source)`: the source is an argument, a constant, or an operation and its line.
 
+    Raises:
+      TypeError: `fun` is no function.
+
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.ad_checkpoint import saved_residuals
     >>> weights = jnp.ones(3)
     >>> saved_residuals(lambda x: x * weights, 2.0)
     [(ShapedArray(float32[3]), 'from a constant')]
     """
+    check_function(fun, "saved_residuals")
     leaves, in_tree = tree.flatten((args, kwargs))
     avals = [shaped(x) for x in leaves]
     flat = FlatFunction(fun, in_tree)
@@ -121,6 +125,9 @@ def predicted_memory(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Pred
     Returns:
       A `PredictedMemory`: the bytes of arguments, results and temporaries, and `peak`, their sum.
 
+    Raises:
+      TypeError: `fun` is no function.
+
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.ad_checkpoint import predicted_memory
     >>> def layer(w, x):
@@ -133,5 +140,6 @@ def predicted_memory(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Pred
     >>> print(predicted_memory(gradient(xpr.checkpoint(layer)), w, x))
     0.321 MB (arguments 0.0323 MB, results 0.000256 MB, temporaries 0.289 MB)
     """
+    check_function(fun, "predicted_memory")
     closed, _ = trace_function(fun, args, kwargs, "staged by predicted_memory")
     return predict_memory(closed.jaxpr)

@@ -11,10 +11,10 @@ operands alone, the others may read their results.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from xpr.core.avals import ShapedArray
+from xpr.core.avals import ShapedArray, describe
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, constvars_to_invars, require_closed_jaxpr
 from xpr.passes.dce import dce_jaxpr, has_effect
 
@@ -135,6 +135,7 @@ def partial_eval(closed: ClosedJaxpr, known: Sequence[bool]) -> PartialProgram:
       A `PartialProgram`, with both halves.
 
     Raises:
+      TypeError: `known` is no list.
       ValueError: the length of `known` is not the number of arguments.
 
     >>> import xpr, xpr.numpy as jnp
@@ -146,6 +147,8 @@ def partial_eval(closed: ClosedJaxpr, known: Sequence[bool]) -> PartialProgram:
     """
     closed = require_closed_jaxpr("partial_eval", closed)
     n, jaxpr = len(closed.consts), constvars_to_invars(closed)
+    if not isinstance(known, Iterable):
+        raise TypeError(f"partial_eval: `known` is a bool for each argument, in a list, and is {describe(known)}.")
     flags = list(map(bool, known))
     if len(flags) != len(closed.in_avals):
         raise ValueError(
