@@ -286,6 +286,20 @@ ERRORS = [
     ("jnp.rot90(i)", ValueError, "two axes"),
     ("jnp.insert(i, 9, 1)", IndexError, "out of bounds"),
     ("jnp.delete(i, 9)", IndexError, "out of bounds"),
+    ("jnp.repeat(i, 1.5)", TypeError, "repeats are integers, and are 1.5"),
+    ("jnp.split(i, 2.5)", TypeError, "cannot be interpreted as an integer"),
+    ("jnp.split(i, [1.5])", TypeError, "cannot be interpreted as an integer"),
+    ("jnp.pad(m, {2: 1})", ValueError, "axis 2 is out of bounds"),
+    ("jnp.put(i, 0, 1, mode='fill', inplace=False)", ValueError, "mode is .clip., .wrap. or None, and 'fill'"),
+    ("jnp.put(i, 0, 1, mode='raise', inplace=False)", NotImplementedError, "mode is .clip., .wrap. or None"),
+    ("jnp.put(i, 0, 1)", ValueError, "immutable"),
+    ("jnp.place(i, i > 1, z, inplace=False)", ValueError, "no values to place"),
+    ("jnp.compress(np.ones(6, bool), i)", ValueError, "true beyond the 5 elements along axis 0"),
+    ("jnp.compress(m > 0, i)", ValueError, "must be a vector"),
+    ("jnp.extract(np.ones(6, bool), i)", ValueError, "true beyond the 5 elements"),
+    ("jnp.apply_over_axes(lambda a, axis: a.sum(), m, 0)", ValueError, "keep axis 0 or drop it, and returned 0 axes"),
+    ("jnp.apply_over_axes(lambda a, axis: a[None], m, 0)", ValueError, "returned 3 axes for an array of 2"),
+    ("jnp.vectorize(jnp.sin, excluded={1.5})", TypeError, "strings, and excluded is {1.5}"),
     ("jnp.pad(i, -1)", ValueError, "negative"),
     ("jnp.pad(i, 1.5)", TypeError, "integers"),
     ('jnp.pad(i, 1, mode="foo")', NotImplementedError, "Unimplemented padding mode .foo. for np.pad"),
@@ -307,6 +321,16 @@ def test_errors(call: str, error: type[Exception], message: str) -> None:
     arrays = {name: jnp.asarray(value) for name, value in ARRAYS.items()}
     with pytest.raises(error, match=message):
         eval(call, {"jnp": jnp, "np": np, **arrays})
+
+
+def test_split_into_a_whole_number_of_parts_that_is_a_float() -> None:
+    assert [part.tolist() for part in jnp.split(jnp.arange(4), 4 / 2)] == [[0, 1], [2, 3]]
+
+
+def test_compress_by_a_condition_that_is_false_beyond_the_axis() -> None:
+    condition = np.array([True, False, True, False])
+    assert jnp.compress(condition, jnp.arange(3)).tolist() == [0, 2]
+    assert xpr.jit(lambda x: jnp.compress(condition, x))(jnp.arange(3)).tolist() == [0, 2]
 
 
 @pytest.mark.parametrize("f", [

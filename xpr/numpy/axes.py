@@ -7,7 +7,7 @@ from typing import Any
 from xpr.errors import ArgumentError
 from xpr.primitives.shapes import one_axis
 
-_ALL_AXES = tuple(tuple(range(n)) for n in range(33))
+_ALL_AXES = tuple(tuple(range(n)) for n in range(65))
 
 
 def listed_axes(axis: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
@@ -298,12 +299,17 @@ def _slices(x: Any, bounds: Sequence[int], axis: int) -> list[Any]:
     return [slicing.slice_in_dim(x, a, max(a, b), axis=axis) for a, b in pairwise(bounds)]
 
 
+def _count(sections: Any) -> int:
+    """A number of parts; a float without a fraction counts as one, as in NumPy."""
+    return int(sections) if isinstance(sections, float) and sections.is_integer() else operator.index(sections)
+
+
 def _split(name: str, ary: Any, indices_or_sections: Any, axis: int, equal: bool) -> list[Any]:
     ary = asarray_like(ary)
     axis = one_axis(axis, ary.aval.ndim)
     size = ary.aval.shape[axis]
     if not isinstance(indices_or_sections, (tuple, list)) and not getattr(indices_or_sections, "ndim", 0):
-        count = indices_or_sections.__index__()
+        count = _count(indices_or_sections)
         if count < 1 or (equal and size % count):
             raise ValueError(f"{name}: an axis of size {size} can't be split into {count} {'equal ' * equal}parts.")
         longer, short = size % count, size // count
@@ -311,7 +317,7 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int, equal: bool
     if any(map(is_symbolic_dim, (size, *indices_or_sections))):
         before = (slice(None),) * axis
         return [ary[(*before, slice(*each))] for each in pairwise([None, *indices_or_sections, None])]
-    positions = [slice(i.__index__()).indices(size)[1] for i in indices_or_sections]
+    positions = [slice(operator.index(i)).indices(size)[1] for i in indices_or_sections]
     return _slices(ary, [0, *positions, size], axis)
 
 

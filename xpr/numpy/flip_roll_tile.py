@@ -19,7 +19,7 @@ from xpr.backend.array import Array, from_host
 from xpr.backend.sharding import NamedSharding
 from xpr.control.compiled import compiled
 from xpr.control.compiled_eagerly import compiled_eagerly
-from xpr.core.avals import array_in, aval_of
+from xpr.core.avals import array_in, aval_of, describe
 from xpr.core.interpreter import Tracer
 from xpr.dimensions.expressions import is_symbolic_dim, max_dim
 from xpr.numpy.axes import listed_axes, reduced_axes
@@ -287,6 +287,7 @@ def repeat(
     Raises:
       ConcretizationTypeError: `repeats` is traced and there is no `total_repeat_length`.
       ValueError: `repeats` is negative, or does not broadcast to the axis.
+      TypeError: `repeats` are not integers.
 
     >>> import xpr.numpy as jnp
     >>> jnp.repeat(jnp.array([7, 8]), jnp.array([1, 2]))
@@ -310,6 +311,8 @@ def repeat(
             return read(a, _repeated_index(repeats, size, total_repeat_length), axis, indices_are_sorted=True)
         repeats = concrete_value(repeats, "repeat", "Give total_repeat_length, or make the repeats static.")
     counts = np.asarray(repeats)
+    if counts.dtype.kind not in "biu" and counts.size:
+        raise TypeError(f"repeat: repeats are integers, and are {describe(repeats)}. Convert them with .astype(int).")
     if counts.size == 1 and total_repeat_length is None:
         return _each_repeated(a, int(counts.reshape(())), axis)
     if (counts < 0).any():

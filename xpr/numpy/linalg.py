@@ -23,6 +23,7 @@ from xpr.numpy.norms import cond, matrix_norm, matrix_rank, norm, vector_norm
 from xpr.numpy.promotion import asarray_like
 from xpr.numpy.reshaping import matrix_transpose
 from xpr.primitives.precision import PrecisionLike
+from xpr.primitives.shapes import one_axis
 from xpr.primitives.sharding_constraint import decided
 
 __all__ = [
@@ -44,17 +45,18 @@ def cross(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
       An array of the broadcast shape.
 
     Raises:
-      ValueError: the vectors have not 3 elements.
+      ValueError: the vectors have not 3 elements, or there is no such axis.
 
     >>> import xpr.numpy as jnp
     >>> jnp.linalg.cross(jnp.array([1, 0, 0]), jnp.array([0, 1, 0]))
     Array([0, 0, 1], dtype=int32)
     """
     x1, x2 = asarray_like(x1), asarray_like(x2)
-    if x1.aval.shape[axis] != 3 or x2.aval.shape[axis] != 3:
+    n, m = (x.aval.shape[one_axis(axis, x.aval.ndim)] for x in (x1, x2))
+    if n != 3 or m != 3:
         raise ValueError(
             f"cross: vectors of 3 elements are multiplied, and those of {x1.aval.str_short()} and "
-            f"{x2.aval.str_short()} along axis {axis} have {x1.aval.shape[axis]} and {x2.aval.shape[axis]}."
+            f"{x2.aval.str_short()} along axis {axis} have {n} and {m}."
         )
     return contractions.cross(x1, x2, axis=axis)
 

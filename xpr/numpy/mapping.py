@@ -106,9 +106,12 @@ def apply_over_axes(func: Callable[[Any, int], Any], a: Any, axes: Sequence[int]
     a = asarray_like(a)
     for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
         result = func(a, axis)
-        a = expand_dims(result, axis) if result.ndim == a.ndim - 1 else result
-        if a.ndim != result.ndim and a.ndim != result.ndim + 1:
-            raise ValueError(f"apply_over_axes: the function gave {result.ndim} axes for an array of {a.ndim}.")
+        if result.ndim not in (a.ndim, a.ndim - 1):
+            raise ValueError(
+                f"apply_over_axes: the function must keep axis {axis} or drop it, and returned {result.ndim} axes for "
+                f"an array of {a.ndim}."
+            )
+        a = result if result.ndim == a.ndim else expand_dims(result, axis)
     return a
 
 
@@ -210,7 +213,7 @@ def _check_excluded(excluded: Collection[Any]) -> None:
     if not all(isinstance(each, (int, str)) for each in excluded):
         raise TypeError(
             "jax.numpy.vectorize can only exclude arguments by their positions, integers, and by their names, strings, "
-            f" and excluded is {excluded!r}."
+            f"and excluded is {excluded!r}."
         )
     if any(isinstance(each, int) and each < 0 for each in excluded):
         raise ValueError(f"vectorize: excluded={excluded!r} contains negative numbers. Positions count from the front.")

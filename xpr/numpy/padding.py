@@ -27,7 +27,7 @@ from xpr.numpy.ranges import linspace
 from xpr.numpy.reshaping import broadcast_to
 from xpr.numpy.rounding import clip, round
 from xpr.primitives import slicing
-from xpr.primitives.shapes import reshape, rev
+from xpr.primitives.shapes import one_axis, reshape, rev
 from xpr.primitives.slicing import broadcasted_iota, slice_in_dim
 
 __all__ = ["pad"]
@@ -57,7 +57,8 @@ def pad(array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant",
       An array of the dtype of `array`.
 
     Raises:
-      ValueError: widths are negative, an empty axis has no elements to pad with, or keywords are unknown.
+      ValueError: widths are negative or of an axis that is not there, an empty axis has no elements to pad with, or
+        keywords are unknown.
       NotImplementedError: there is no such mode.
       TypeError: widths are not integers.
 
@@ -94,7 +95,7 @@ def pad(array: Any, pad_width: Any, mode: str | Callable[..., Any] = "constant",
 
 def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
     if isinstance(pad_width, dict):
-        width_of = {axis % ndim: width for axis, width in pad_width.items()}
+        width_of = {one_axis(axis, ndim): width for axis, width in pad_width.items()}
         pad_width = [np.broadcast_to(np.asarray(width_of.get(axis, 0)), (2,)) for axis in range(ndim)]
     if type(pad_width) is int and pad_width >= 0:
         return [(pad_width, pad_width)] * ndim

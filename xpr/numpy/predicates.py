@@ -8,6 +8,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.numpy.axes import no_out
 from xpr.numpy.complex_numbers import imag
 from xpr.numpy.promotion import as_operand, asarray_like
 from xpr.primitives import elementwise as e
@@ -20,7 +21,8 @@ def _everywhere(answer: bool, aval: ShapedArray) -> Any:
     return asarray_like(full(aval.shape, answer, dtypes.bool_))
 
 
-def _is_infinity(name: str, x: Any, infinity: float) -> Any:
+def _is_infinity(name: str, x: Any, infinity: float, out: None) -> Any:
+    no_out(name, out)
     x = as_operand(x)
     aval = aval_of(x)
     if aval.dtype in dtypes.COMPLEX:
@@ -79,12 +81,13 @@ def isposinf(x: Any, /, out: None = None) -> Any:
 
     Raises:
       ValueError: `x` is complex.
+      NotImplementedError: `out` is given.
 
     >>> import xpr.numpy as jnp
     >>> jnp.isposinf(jnp.array([jnp.inf, -jnp.inf]))
     Array([ True, False], dtype=bool)
     """
-    return _is_infinity("isposinf", x, np.inf)
+    return _is_infinity("isposinf", x, np.inf, out)
 
 
 def isneginf(x: Any, /, out: None = None) -> Any:
@@ -99,12 +102,13 @@ def isneginf(x: Any, /, out: None = None) -> Any:
 
     Raises:
       ValueError: `x` is complex.
+      NotImplementedError: `out` is given.
 
     >>> import xpr.numpy as jnp
     >>> jnp.isneginf(jnp.array([jnp.inf, -jnp.inf]))
     Array([False,  True], dtype=bool)
     """
-    return _is_infinity("isneginf", x, -np.inf)
+    return _is_infinity("isneginf", x, -np.inf, out)
 
 
 def isreal(x: Any) -> Any:

@@ -287,7 +287,8 @@ def _quantile(
     if q.ndim > 1:
         raise ValueError(f"{name}: q must be a scalar or a vector, and has shape {q.shape}.")
     if is_known and not np.all((q >= 0) & (q <= 1)):
-        raise ValueError(f"{name}: q must lie between 0 and 1 (for percentiles, 0 and 100), and is {q}.")
+        most = 100 if name.endswith("percentile") else 1
+        raise ValueError(f"{name}: q must lie between 0 and {most}, and is {q * most}.")
     size = elements_along(aval.shape, axes)
     if is_known and not ignore_nan and weights is None and not is_symbolic_dim(size):
         numbers = tuple(q.tolist()) if q.ndim else float(q)

@@ -16,7 +16,7 @@ from xpr import dtypes
 from xpr.backend.array import Array, from_host, placement_beside
 from xpr.core.avals import ShapedArray, array_in, aval_of
 from xpr.core.interpreter import Tracer
-from xpr.dimensions.expressions import is_symbolic_dim, max_dim
+from xpr.dimensions.expressions import as_size, is_symbolic_dim, max_dim
 from xpr.numpy.arithmetic import add, divide, multiply, sign, subtract
 from xpr.numpy.creation import LARGEST_ON_HOST, asarray, is_eager, on_device, placed, to_device
 from xpr.numpy.exponentials import log10
@@ -158,7 +158,7 @@ def _hosts(*xs: Any) -> list[Any]:
 
 
 def _count(name: str, num: Any) -> Any:
-    count = num if is_symbolic_dim(num) else num.__index__()
+    count = as_size(num)
     if count < 0:
         raise ValueError(f"{name}: the number of samples can't be negative, and is {count}.")
     return count

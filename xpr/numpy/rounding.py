@@ -10,6 +10,7 @@ from xpr import dtypes
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.numpy.arithmetic import maximum, minimum
+from xpr.numpy.axes import no_out
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact
 from xpr.numpy.ufunc_builders import alias, float_binary
 from xpr.primitives import elementwise as e
@@ -90,12 +91,13 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
       An array of the shape and dtype of `a`.
 
     Raises:
-      NotImplementedError: integers are rounded to a negative number of decimals.
+      NotImplementedError: integers are rounded to a negative number of decimals, or `out` is given.
 
     >>> import xpr.numpy as jnp
     >>> jnp.round(jnp.array([1.25, 2.75]), 1)
     Array([1.2, 2.8], dtype=float32)
     """
+    no_out("round", out)
     a = as_operand(a)
     dtype = aval_of(a).dtype
     if dtype in dtypes.INTEGERS:
@@ -128,10 +130,14 @@ def modf(x: Any, /, out: None = None) -> tuple[Any, Any]:
     Returns:
       `(fraction, integral part)`, floats of the shape of `x`.
 
+    Raises:
+      NotImplementedError: `out` is given.
+
     >>> import xpr.numpy as jnp
     >>> jnp.modf(jnp.array([1.5]))
     (Array([0.5], dtype=float32), Array([1.], dtype=float32))
     """
+    no_out("modf", out)
     (x,) = promote_inexact(x)
     whole = trunc(x)
     return e.sub(x, whole), whole

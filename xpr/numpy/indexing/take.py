@@ -10,9 +10,10 @@ from xpr import dtypes
 from xpr.backend.array import Array
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.dimensions.expressions import max_dim
+from xpr.dimensions.expressions import max_dim, surely_below
 from xpr.errors import ArgumentError
 from xpr.numpy.axes import no_out
+from xpr.numpy.concrete import concrete_value
 from xpr.numpy.cumulative import cumsum
 from xpr.numpy.division import remainder
 from xpr.numpy.indexing.nonzero import nonzero
@@ -268,6 +269,10 @@ def put_along_axis(
     Returns:
       An array of the shape and dtype of `arr`.
 
+    Raises:
+      ValueError: `inplace` is True, or the shapes don't fit.
+      TypeError: indices are not integers.
+
     >>> import xpr.numpy as jnp
     >>> jnp.put_along_axis(jnp.zeros((2, 2)), jnp.array([[1], [0]]), 5.0, axis=1, inplace=False)
     Array([[0., 5.],
@@ -310,12 +315,20 @@ def put(a: Any, ind: Any, v: Any, mode: str | None = None, *, inplace: bool = Tr
     Returns:
       An array of the shape and dtype of `a`.
 
+    Raises:
+      ValueError: `inplace` is True, or there is no such mode.
+      TypeError: indices are not integers.
+      NotImplementedError: `mode` is "raise": the indices' values are not checked.
+
     >>> import xpr.numpy as jnp
     >>> jnp.put(jnp.zeros((2, 2)), jnp.array([0, 3]), jnp.array([1.0, 2.0]), inplace=False)
     Array([[1., 0.],
            [0., 2.]], dtype=float32)
     """
     _refuse_in_place("put", inplace)
+    if mode not in (None, "clip", "wrap"):
+        error = NotImplementedError if mode == "raise" else ValueError
+        raise error(f'put: mode is "clip", "wrap" or None, and {mode!r} was given.')
     a, positions, values = asarray_like(a), ravel(_integers("put", ind)), ravel(as_operand(v))
     count, num_values = aval_of(positions).size, aval_of(values).size
     if not count or not num_values or not a.aval.size:
@@ -342,7 +355,7 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
       An array of the shape and dtype of `arr`.
 
     Raises:
-      ValueError: the mask has another number of elements.
+      ValueError: `inplace` is True, the mask has another number of elements, or there are no values.
 
     >>> import xpr.numpy as jnp
     >>> x = jnp.arange(4.0)
@@ -354,8 +367,10 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
     num_values = aval_of(values).size
     if aval_of(mask).size != arr.aval.size:
         raise ValueError(f"place: the mask has {aval_of(mask).size} elements and the array {arr.aval.size}.")
-    if not num_values or not arr.aval.size:
+    if not arr.aval.size:
         return arr
+    if not num_values:
+        raise ValueError("place: there are no values to place.")
     ranks = cumsum(mask)
     ranks = remainder(sub(ranks, aval_of(ranks).dtype.type(1)), num_values)
     chosen = take(convert(values, arr.aval.dtype), ranks, mode="promise_in_bounds")
@@ -377,7 +392,7 @@ def compress(
     """The slices along an axis at which a condition is true.
 
     Args:
-      condition: a vector of booleans; slices beyond its length are left out.
+      condition: a vector of booleans; slices beyond its length are left out. What it has beyond the axis is false.
       a: an array.
       axis: the axis; None for the flattened array.
       size: the number of slices in the result, needed where `condition` is traced: more are left out, fewer padded.
@@ -389,6 +404,7 @@ def compress(
 
     Raises:
       ConcretizationTypeError: the condition is traced and there is no `size`.
+      ValueError: the condition is no vector, or it is true beyond the axis.
 
     >>> import xpr.numpy as jnp
     >>> jnp.compress(jnp.array([False, True, True]), jnp.array([1, 2, 3]))
@@ -403,6 +419,8 @@ def compress(
     if condition_aval.ndim != 1:
         raise ValueError(f"compress: the condition must be a vector, and is {condition_aval.str_short()}.")
     (positions,) = nonzero(condition, size=size, fill_value=max_dim(n, condition_aval.size))
+    if size is None and surely_below(n, condition_aval.size) and concrete_value(condition, "compress", "")[n:].any():
+        raise ValueError(f"compress: the condition is true beyond the {n} elements along axis {axis}.")
     if not n:
         return a if size is None else _filled_along(a, axis, size, fill_value)
     return take(a, positions, axis, mode="fill", fill_value=fill_value, indices_are_sorted=True)
@@ -427,6 +445,7 @@ def extract(condition: Any, arr: Any, *, size: int | None = None, fill_value: An
 
     Raises:
       ConcretizationTypeError: the condition is traced and there is no `size`.
+      ValueError: the condition is true beyond the elements.
 
     >>> import xpr.numpy as jnp
     >>> x = jnp.arange(4)
