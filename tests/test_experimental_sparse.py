@@ -587,6 +587,13 @@ class TestWhatDoesNotFit:
             sparse.bcoo_reshape(m, new_sizes=(3, 3))
         with pytest.raises(ValueError, match="don't all have size 1"):
             sparse.bcoo_squeeze(m, dimensions=(0,))
+        with pytest.raises(ValueError, match="axis 2 is out of bounds"):
+            sparse.bcoo_squeeze(sparse.eye(1), dimensions=(2,))
+        with pytest.raises(ValueError, match="axis 2 is out of bounds"):
+            sparse.bcoo_reduce_sum(m, axes=(2,))
+        for transform in (sparse.grad, sparse.value_and_grad, sparse.jacfwd, sparse.jacrev):
+            with pytest.raises(ValueError, match="argnums=1 is out of range for a function called with 1 positional"):
+                transform(lambda x: x.sum(), argnums=1)(m)
         with pytest.raises(ValueError, match="arrays of one shape are needed"):
             sparse.bcoo_extract(m, dense.T)
         with pytest.raises(NotImplementedError, match="must have the shape of the sparse one"):

@@ -77,6 +77,8 @@ def test_messages():
         xpr.laplacian(lambda x: x)(3)
     with pytest.raises(TypeError, match="and is a pytree"):
         xpr.laplacian(lambda x: x["a"])({"a": 3.0})
+    with pytest.raises(ValueError, match=r"by one argument, and argnums=\(0, 1\) names 2"):
+        xpr.laplacian(lambda x, y: x @ y, (0, 1))(jnp.ones(2), jnp.ones(2))
     with pytest.raises(TypeError, match="laplacian: Expected a callable value, and got 3"):
         xpr.laplacian(3)
 

@@ -655,6 +655,7 @@ WRONG = [
     (lambda: random.bernoulli(KEY, 0.5, mode="x"), ValueError, "one of low, high, and 'x' was given"),
     (lambda: random.permutation(KEY, 3.5), TypeError, "an integer or an array with an axis"),
     (lambda: random.permutation(KEY, jnp.ones(3), axis=1), ValueError, "no axis 1"),
+    (lambda: random.choice(KEY, jnp.ones(3), axis=1), ValueError, "no axis 1"),
     (lambda: random.choice(KEY, 0), ValueError, "nothing to draw from"),
     (lambda: random.choice(KEY, 5, (6,), replace=False), ValueError, "6 elements.*there are 5"),
     (lambda: random.choice(KEY, 5, (2,), p=jnp.ones(4)), ValueError, "the 5 elements"),
@@ -676,6 +677,10 @@ WRONG = [
     (lambda: np.asarray(KEY), TypeError, "key_data"),
     (lambda: bool(KEY), TypeError, "key_data"),
 ]  # fmt: skip
+
+
+def test_a_permutation_of_the_numbers_below_a_negative_one_is_empty():
+    assert random.permutation(KEY, -3).shape == xpr.jit(lambda key: random.permutation(key, -3))(KEY).shape == (0,)
 
 
 @pytest.mark.parametrize("wrong, error, message", WRONG)

@@ -121,6 +121,8 @@ def test_stacks_of_vectors_beside_stacks_of_matrices():
         )
         with pytest.raises(ValueError, match="b needs 2 elements or rows, and has 3"):
             solve(factors[0], jnp.ones((3, 2)))
+        with pytest.raises(ValueError, match=r"b must be a vector or a matrix, and is f32\[\]"):
+            solve(factors[0], jnp.float32(1))
 
 
 def test_toeplitz_of_stacks():

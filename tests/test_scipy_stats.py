@@ -231,6 +231,7 @@ def test_derivative_of_the_standard_error():
             NotImplementedError,
             "Use 'propagate' or 'omit', and look for nans",
         ),
+        (lambda x: stats.sem(x, 1), ValueError, "axis 1 is out of bounds"),
         (lambda x: stats.rankdata(x, "first"), ValueError, "method is 'average', 'min', 'max', 'dense' or 'ordinal'"),
     ],
 )

@@ -259,5 +259,7 @@ class TestMessages:
             xpr.sparse_jacobian(lambda x: (x, x))(jnp.ones(2))
 
     def test_no_function(self):
+        with pytest.raises(ValueError, match=r"sparse_jacobian: it is by one argument, and argnums=\(0, 1\) names 2"):
+            xpr.sparse_jacobian(lambda x, y: x * y, (0, 1))(jnp.ones(2), jnp.ones(2))
         with pytest.raises(TypeError, match="sparse_hessian: Expected a callable value, and got 3"):
             xpr.sparse_hessian(3)

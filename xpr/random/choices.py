@@ -12,7 +12,7 @@ from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.control.cond.function import cond
 from xpr.core.avals import Shape, aval_of
-from xpr.dimensions.expressions import as_size, is_symbolic_dim, surely_below
+from xpr.dimensions.expressions import as_size, is_symbolic_dim, max_dim, surely_below
 from xpr.numpy.argminmax import argmax
 from xpr.numpy.creation import asarray
 from xpr.numpy.cumulative import cumsum
@@ -90,7 +90,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, o
 
     Args:
       key: a key.
-      x: an integer n, which stands for 0, ..., n - 1, or an array.
+      x: an integer n, which stands for 0, ..., n - 1 (for nothing if it is negative), or an array.
       axis: the axis to permute.
       independent: whether each row along the axis is permuted on its own; otherwise all alike.
       out_sharding: a sharding for the result; None for the compiler's choice.
@@ -109,7 +109,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, o
     key = one_key(key, "permutation")
     if hasattr(x, "__index__") and not np.ndim(x):
         _axis("permutation", axis, 1)
-        return sharded(_random_order(key, n=as_size(x)), out_sharding, "permutation")
+        return sharded(_random_order(key, n=max_dim(as_size(x), 0)), out_sharding, "permutation")
     x = asarray(x)
     if not aval_of(x).ndim:
         described = aval_of(x).str_short()
@@ -158,7 +158,7 @@ def choice(
       shape: how many to draw.
       replace: whether a slice can be drawn more than once.
       p: the probabilities of the slices, a vector; None for equal ones.
-      axis: the axis to draw along.
+      axis: the axis to draw along, of an array.
       mode: of the Gumbel noise that is used with `p` and without replacement, see `gumbel`; None for "low".
 
     Returns:
@@ -171,11 +171,11 @@ def choice(
     >>> random.choice(random.key(0), jnp.array([10, 20, 30]), (4,))
     Array([20, 10, 30, 20], dtype=int32)
     """
-    one_key(key, "choice")
+    key = one_key(key, "choice")
     _check_mode("choice", mode or "low", GUMBEL_MODES)
     shape = shape_of(shape)
     if hasattr(a, "__index__") and not np.ndim(a):
-        n, a = as_size(a), None
+        n, a, axis = as_size(a), None, 0
     else:
         a = asarray(a)
         if not aval_of(a).ndim:
@@ -208,22 +208,23 @@ def _drawn_indices(key: Any, n: int, shape: Shape, replace: bool, p: Any, mode: 
     if aval_of(p).shape != (n,):
         described = aval_of(p).str_short()
         raise ValueError(f"random.choice: p must be a vector of the chances of the {n} elements, and is {described}.")
-    key = one_key(key, "choice")
     if replace:
         return _weighted_with_replacement(key, p, shape=shape)
     return reshape(_weighted_without_replacement(key, p, count=math.prod(shape), mode=mode), shape)
 
 
 def _elements(a: Any, positions: Any, axis: int) -> Any:
+    """The slices of an array at positions along an axis; the positions themselves for None."""
     if a is None:
         return convert_element_type(asarray(positions), dtypes.canonical(int))
     return read(a, asarray(positions), axis)
 
 
 def _first(x: Any, count: int, shape: Shape, axis: int) -> Any:
-    x = slice_in_dim(x, 0, count, axis=axis if aval_of(x).ndim > 1 else 0)
+    """The first `count` slices along an axis, which `shape` replaces."""
+    x = slice_in_dim(x, 0, count, axis=axis)
     sizes = aval_of(x).shape
-    return reshape(x, (*sizes[:axis], *shape, *sizes[axis + 1 :])) if len(sizes) > 1 else reshape(x, shape)
+    return reshape(x, (*sizes[:axis], *shape, *sizes[axis + 1 :]))
 
 
 # -- Categories

@@ -55,7 +55,7 @@ def multivariate_normal(
     >>> random.multivariate_normal(random.key(0), jnp.zeros(2), jnp.eye(2), (3,)).shape
     (3, 2)
     """
-    one_key(key, "multivariate_normal")
+    key = one_key(key, "multivariate_normal")
     if method not in ("cholesky", "eigh", "svd"):
         raise ValueError(f"multivariate_normal: the method is 'cholesky', 'eigh' or 'svd', and not {method!r}.")
     mean, cov = map(asarray_like, promote_inexact(asarray_like(mean), asarray_like(cov)))

@@ -150,6 +150,7 @@ def laplacian(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
 
     Raises:
       TypeError: the argument is no array of floats.
+      ValueError: `argnums` names several arguments, or one that is not there.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.laplacian(lambda x: jnp.sum(x**3))(jnp.array([1.0, 2.0]))
@@ -158,7 +159,10 @@ def laplacian(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
     check_function(fun, "laplacian")
 
     def summed(*args: Any, **kwargs: Any) -> Any:
-        (position,) = positions(argnums, len(args), "argnums")
+        numbers = positions(argnums, len(args), "argnums")
+        if len(numbers) != 1:
+            raise ValueError(f"laplacian: it is taken by one argument, and argnums={argnums!r} names {len(numbers)}.")
+        (position,) = numbers
         x = args[position]
         aval = aval_of(x) if tree.structure(x) == LEAF else None
         if aval is None or aval.dtype not in dtypes.FLOATS:

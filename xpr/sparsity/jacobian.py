@@ -123,6 +123,7 @@ def sparse_jacobian(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., 
 
     Raises:
       TypeError: the argument or the result is no array of floats.
+      ValueError: `argnums` names several arguments, or one that is not there.
       MemoryError: a loop of unknown length makes the matrix dense, and too large.
 
     >>> import xpr, xpr.numpy as jnp
@@ -141,8 +142,6 @@ def sparse_jacobian(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., 
 def sparse_hessian(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., SparseMatrix]:
     """The Hessian of a function with a scalar result as a sparse matrix: the sparse Jacobian of its gradient.
 
-    Args: as those of `sparse_jacobian`.
-
     Args:
       fun: a function of arrays to a scalar.
       argnums: the argument to differentiate by, an array of floats.
@@ -153,6 +152,7 @@ def sparse_hessian(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., S
 
     Raises:
       TypeError: the argument is no array of floats, or the result is no scalar.
+      ValueError: `argnums` names several arguments, or one that is not there.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.sparse_hessian(lambda x: jnp.sum(x[1:] * x[:-1] ** 2))(jnp.ones(1000))
@@ -240,7 +240,10 @@ class _SparseJacobian:
         self.plans: dict[Any, tuple[list[Any], _JacobianPlan]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> SparseMatrix:
-        (position,) = positions(self.argnums, len(args), "argnums")
+        numbers = positions(self.argnums, len(args), "argnums")
+        if len(numbers) != 1:
+            raise ValueError(f"{self.what}: it is by one argument, and argnums={self.argnums!r} names {len(numbers)}.")
+        (position,) = numbers
         self.check(tree.structure(args[position]) == LEAF, f"argument {position} of", args[position])
         leaves, in_tree = tree.flatten((args, kwargs))
         key = (in_tree, *map(aval_of, leaves))

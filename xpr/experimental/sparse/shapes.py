@@ -24,6 +24,7 @@ from xpr.experimental.sparse.layouts import (
     moved_out,
     within,
 )
+from xpr.primitives.shapes import one_axis
 
 __all__ = [
     "bcoo_broadcast_in_dim", "bcoo_concatenate", "bcoo_dynamic_slice", "bcoo_gather", "bcoo_reduce_sum", "bcoo_reshape",
@@ -276,13 +277,13 @@ def bcoo_squeeze(arr: BCOO, *, dimensions: Sequence[int]) -> BCOO:
       The array.
 
     Raises:
-      ValueError: an axis has another size.
+      ValueError: an axis has another size, or the array has no such axis.
 
     >>> from xpr.experimental import sparse
     >>> sparse.bcoo_squeeze(sparse.eye(1, 3), dimensions=(0,))
     BCOO(float32[3], nse=1)
     """
-    axes = {d % arr.ndim for d in map(operator.index, dimensions)}
+    axes = {one_axis(d, arr.ndim) for d in dimensions}
     if any(arr.shape[d] != 1 for d in axes):
         raise ValueError(f"bcoo_squeeze: axes {tuple(dimensions)} of shape {arr.shape} don't all have size 1.")
     end = arr.n_batch + arr.n_sparse
@@ -408,11 +409,14 @@ def bcoo_reduce_sum(mat: BCOO, *, axes: Sequence[int]) -> BCOO:
     Returns:
       The array without the axes.
 
+    Raises:
+      ValueError: the array has no such axis.
+
     >>> from xpr.experimental import sparse
     >>> sparse.bcoo_reduce_sum(sparse.eye(2), axes=(0,)).todense()
     Array([1., 1.], dtype=float32)
     """
-    summed = sorted({a % mat.ndim for a in map(operator.index, axes)}) if mat.ndim else []
+    summed = sorted({one_axis(a, mat.ndim) for a in axes})
     data, indices = parts(mat)
     n_batch, end = mat.n_batch, mat.n_batch + mat.n_sparse
     _, sparse, _ = split_shape(mat.shape, n_batch, mat.n_sparse)

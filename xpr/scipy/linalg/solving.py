@@ -127,6 +127,8 @@ def solve_triangular(
 def _with_columns(name: str, solve_stacks: Any, a: Any, b: Any) -> Any:
     """The solution for stacks that broadcast; `b` with one axis less than `a` may be a stack of vectors."""
     n, b_shape = aval_of(a).shape[-1], aval_of(b).shape
+    if not b_shape:
+        raise ValueError(f"{name}: b must be a vector or a matrix, and is {aval_of(b).str_short()}.")
     is_vector = len(b_shape) == 1 or (len(b_shape) == aval_of(a).ndim - 1 and b_shape[-1] == n)
     columns = expand_dims(b, (-1,)) if is_vector else b
     x, y = aval_of(a).shape, aval_of(columns).shape

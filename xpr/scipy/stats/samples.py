@@ -171,6 +171,7 @@ def sem(
     """
     _check_policy("sem", nan_policy, omit=True)
     a = jnp.asarray(*promote_inexact(a))
+    axis = None if axis is None else one_axis(axis, a.ndim)
     if nan_policy == "omit":
         count = jnp.sum(~jnp.isnan(a), axis, keepdims=keepdims)
         return jnp.nanstd(a, axis, ddof=ddof, keepdims=keepdims) / jnp.sqrt(count).astype(a.real.dtype)
