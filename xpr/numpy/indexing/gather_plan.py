@@ -120,6 +120,7 @@ class _GatherAxes:
         self.sizes.append(1)
 
     def finish(self, wraps: bool) -> GatherPlan:
+        """The plan, once all indexers are added; index arrays are aligned at the end of their block."""
         end = self.block_start + len(self.block)
         for i in self.of_block:
             starts = self.columns[i].starts

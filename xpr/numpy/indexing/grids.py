@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -44,7 +45,7 @@ class _Grid:
         if isinstance(key, slice):
             return _samples(self.name, key)
         with numpy_dtype_promotion("standard"):  # bounds are numbers, whose kinds may be mixed
-            vectors = promote_dtypes(*[_samples(self.name, each) for each in key]) if key else []
+            vectors = promote_dtypes(*[_samples(self.name, bounds) for bounds in key]) if key else []
         grids = grid_arrays(vectors, range(len(vectors)), self.sparse)
         return grids if self.sparse else stack(grids) if grids else asarray(np.zeros(0, dtypes.of_python(int)))
 
@@ -56,7 +57,7 @@ ogrid = _Grid("ogrid", sparse=True)
 class _Joined:
     """`r_[0:3, 7, x]`: slices, scalars and arrays joined along an axis.
 
-        A leading string of up to three integers says along which axis, how many axes the parts have at least, and where
+    A leading string of up to three integers says along which axis, how many axes the parts have at least, and where
     their original axes begin among those. "r" and "c" make a matrix of vectors: they are joined as rows or columns.
     """
 
@@ -92,7 +93,8 @@ class _Joined:
         return expand_dims(x, axes)
 
 
-def _directive(text: str, axis: int, ndmin: int, position: int) -> tuple[int, int, int]:
+def _directive(text: str, axis: int, ndmin: int, position: int) -> Sequence[int]:
+    """The three integers of a directive; those that it doesn't name are the given ones."""
     try:
         numbers = [int(n) for n in text.split(",")]
     except ValueError:
@@ -101,7 +103,7 @@ def _directive(text: str, axis: int, ndmin: int, position: int) -> tuple[int, in
         raise ValueError(
             f'r_ and c_: could not understand directive {text!r}. One is "r", "c", or up to three integers.'
         )
-    return (*numbers, *(axis, ndmin, position)[len(numbers) :])  # type: ignore[return-value]  # three in all
+    return (*numbers, *(axis, ndmin, position)[len(numbers) :])
 
 
 r_ = _Joined("r_", 0, 1, -1)

@@ -15,6 +15,7 @@ from xpr.control.custom.custom_vjp import custom_vjp_call_p
 from xpr.control.groups import split_list
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import context, current
+from xpr.core.primitive import Primitive
 from xpr.numpy.indexing.masked import CALLS, MaskTrace
 
 
@@ -50,68 +51,80 @@ def _all_of(trace: MaskTrace, x: Any) -> Any:
     return trace.neutral_value(x, range(x.aval.ndim), 0) if trace.is_own(x) else x
 
 
+class _Call:
+    """A call of a function with a derivative rule: the function, and its operands, for selected elements and for all.
+
+    Attributes:
+      avals: the types of its operands, as selected elements; `const_avals` and `arg_avals` are its two parts.
+      run: the function, of all elements.
+    """
+
+    def __init__(self, trace: MaskTrace, args: Sequence[Any], params: dict[str, Any]):
+        self.trace, self.args, self.params = trace, args, params
+        self.avals = [aval_of(x) for x in args]
+        self.const_avals, self.arg_avals = split_list(self.avals, params["num_consts"])
+        self.run = _Selecting(trace, lambda xs: rules.apply(params["call_jaxpr"], xs))
+
+    def split(self, operands: Sequence[Any]) -> list[list[Any]]:
+        """The elements of the masks, which are the first operands, and the others."""
+        return split_list(operands, len(self.trace.masks))
+
+    def bind(self, primitive: Primitive, **rule: Any) -> list[Any]:
+        """The results of the call with a rule for all elements."""
+
+        def called(*operands: Any) -> list[Any]:
+            flats, values = self.split(operands)
+            return self.run(flats, (values, self.avals))
+
+        flats, name = [mask.flat for mask in self.trace.masks], self.params["name"]
+        values = map(self.trace.safe_value, self.args)
+        num_consts = len(flats) + self.params["num_consts"]
+        outs = primitive.bind(*flats, *values, call_jaxpr=called, name=name, num_consts=num_consts, **rule)
+        return [self.trace.selected(x, aval) for x, aval in zip(outs, self.run.out_avals)]
+
+
 def _call_jvp(trace: MaskTrace, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    n, k, avals = len(trace.masks), params["num_consts"], [aval_of(x) for x in args]
-    const_avals, arg_avals = split_list(avals, k)
-    run = _Selecting(trace, lambda xs: rules.apply(params["call_jaxpr"], xs))
+    call = _Call(trace, args, params)
 
-    def called(*operands: Any) -> list[Any]:
-        flats, values = split_list(operands, n)
-        return run(flats, (values, avals))
-
-    def rule(constants: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-        flats, consts = split_list(constants, n)
+    def jvp(constants: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+        flats, consts = call.split(constants)
         both = _Selecting(trace, lambda c, p, t: [x for part in params["jvp"](c, p, t) for x in part])
-        results = both(flats, (consts, const_avals), (primals, arg_avals), (tangents, arg_avals))
-        outs, moved = split_list(results, len(results) // 2)
-        run.out_avals = split_list(both.out_avals, len(outs))[0]
-        return outs, moved
+        results = both(flats, (consts, call.const_avals), (primals, call.arg_avals), (tangents, call.arg_avals))
+        outs, out_tangents = split_list(results, len(results) // 2)
+        call.run.out_avals = both.out_avals[: len(outs)]
+        return outs, out_tangents
 
-    outs = custom_jvp_call_p.bind(
-        *[mask.flat for mask in trace.masks], *map(trace.safe_value, args), call_jaxpr=called, jvp=rule,
-        name=params["name"], num_consts=n + k,
-    )  # fmt: skip
-    return [trace.selected(x, aval) for x, aval in zip(outs, run.out_avals)]
+    return call.bind(custom_jvp_call_p, jvp=jvp)
 
 
 def _call_vjp(trace: MaskTrace, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    n, k, avals = len(trace.masks), params["num_consts"], [aval_of(x) for x in args]
-    const_avals, arg_avals = split_list(avals, k)
-    run = _Selecting(trace, lambda xs: rules.apply(params["call_jaxpr"], xs))
-
-    def called(*operands: Any) -> list[Any]:
-        flats, values = split_list(operands, n)
-        return run(flats, (values, avals))
+    call = _Call(trace, args, params)
 
     def fwd(constants: Sequence[Any], primals: Sequence[Any], active: tuple[bool, ...]) -> Any:
-        flats, consts = split_list(constants, n)
-        pulls: list[Any] = []
-        counts: list[int] = []
+        flats, consts = call.split(constants)
+        count = 0
+        pull_selected: Any = None
 
-        def first(c: Sequence[Any], p: Sequence[Any]) -> list[Any]:
-            outs, residuals, pull = params["fwd"](c, p, active)
-            pulls.append(pull)
-            counts.append(len(outs))
+        def fwd_selected(c: Sequence[Any], p: Sequence[Any]) -> list[Any]:
+            nonlocal count, pull_selected
+            outs, residuals, pull_selected = params["fwd"](c, p, active)
+            count = len(outs)
             return [*outs, *residuals]
 
-        both = _Selecting(trace, first)
-        results = both(flats, (consts, const_avals), (primals, arg_avals))
-        outs, residuals = split_list(results, counts[0])
-        run.out_avals, residual_avals = split_list(both.out_avals, counts[0])
-        out_avals = run.out_avals
+        both = _Selecting(trace, fwd_selected)
+        results = both(flats, (consts, call.const_avals), (primals, call.arg_avals))
+        outs, residuals = split_list(results, count)
+        out_avals, residual_avals = split_list(both.out_avals, count)
+        call.run.out_avals = out_avals
 
         def pull(residuals: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
-            flats, rest = split_list(residuals, n)
-            back = _Selecting(trace, pulls[0])
-            return back(flats, (rest, residual_avals), (cts, [aval.to_tangent_aval() for aval in out_avals]))
+            flats, residuals = call.split(residuals)
+            back = _Selecting(trace, pull_selected)
+            return back(flats, (residuals, residual_avals), (cts, [aval.to_tangent_aval() for aval in out_avals]))
 
         return outs, [*flats, *residuals], pull
 
-    outs = custom_vjp_call_p.bind(
-        *[mask.flat for mask in trace.masks], *map(trace.safe_value, args), call_jaxpr=called, fwd=fwd,
-        name=params["name"], num_consts=n + k,
-    )  # fmt: skip
-    return [trace.selected(x, aval) for x, aval in zip(outs, run.out_avals)]
+    return call.bind(custom_vjp_call_p, fwd=fwd)
 
 
 CALLS.update({custom_jvp_call_p: _call_jvp, custom_vjp_call_p: _call_vjp})

@@ -218,27 +218,18 @@ def _gathered(
 
 def _read_scalars(x: Any, shape: Shape, indexers: list[Any], wraps: bool) -> Any:
     """`x[index]` for slices and integers, some of them traced: a dynamic slice."""
-    computed = [(i, e) for i, e in enumerate(indexers) if hasattr(e, "aval")]
-    if not computed:
+    of_axes = [e for e in indexers if e is not None and e is not APART]
+    traced = {axis: e for axis, e in enumerate(of_axes) if hasattr(e, "aval")}
+    if not traced:
         return read_static(x, shape, indexers)
-    known = [0 if hasattr(e, "aval") else e for e in indexers]
-    axes = {i: axis for axis, i in enumerate([i for i, e in enumerate(indexers) if e is not None and e is not APART])}
-    _no_empty([shape[axes[i]] for i, _ in computed], [axes[i] for i, _ in computed])
-    slices, result = axis_slices(known, shape)
+    for axis in traced:
+        if not shape[axis]:
+            raise IndexError(f"index is out of bounds for axis {axis} with size 0")
+    slices, result = axis_slices([0 if hasattr(e, "aval") else e for e in indexers], shape)
     if any(c.step > 1 for c in slices):
         return _gathered(x, gather_plan(indexers, shape, wraps), CLIP, None, False, False)
-    starts: list[Any] = [c.start for c in slices]
-    for i, indexer in computed:
-        starts[axes[i]] = indexer
-    starts = one_dtype(starts)
-    for i, _ in computed:
-        if wraps:
-            starts[axes[i]] = wrapped(starts[axes[i]], shape[axes[i]])
+    starts = one_dtype([traced.get(axis, c.start) for axis, c in enumerate(slices)])
+    if wraps:
+        starts = [wrapped(s, shape[axis]) if axis in traced else s for axis, s in enumerate(starts)]
     x = dynamic_slice_p.bind(x, *starts, slice_sizes=tuple([c.size for c in slices]))
     return _in_shape(x, slices, result)
-
-
-def _no_empty(sizes: Sequence[int], axes: Sequence[int]) -> None:
-    for n, axis in zip(sizes, axes):
-        if not n:
-            raise IndexError(f"index is out of bounds for axis {axis} with size 0")

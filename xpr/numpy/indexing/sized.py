@@ -36,10 +36,10 @@ class SizedIndex:
                 inner.append(Ellipsis if e is APART else e)
                 continue
             n = shape[len(starts)]
-            start, size, rest = _window(e, n, len(starts)) if dynamic or type(e) is Slice else (0, n, e)
+            start, size, within = _window(e, n, len(starts)) if dynamic or type(e) is Slice else (0, n, e)
             starts.append(start)
             sizes.append(size)
-            inner.append(rest if dynamic or type(e) is not Slice else slice(start, start + size, e.stride))
+            inner.append(within if dynamic or type(e) is not Slice else slice(start, start + size, e.stride))
         self.starts, self.sizes, self.inner = (starts if dynamic else None), tuple(sizes), tuple(inner)
 
 

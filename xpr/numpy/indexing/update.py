@@ -170,17 +170,17 @@ def _update_strided(x: Any, slices: Sequence[AxisSlice], values: Any, operation:
     window = tuple([c.size for c in slices])
     starts = [c.start for c in slices]
     gaps = [(0, 0, c.step - 1) for c in slices]
-    whole = tuple([(c.size - 1) * c.step + 1 for c in slices])
-    plain = [AxisSlice(c.start, n, 1, False, False) for c, n in zip(slices, whole)]
+    span = tuple([(c.size - 1) * c.step + 1 for c in slices])
+    ends = [start + n for start, n in zip(starts, span)]
     if operation.neutral is not None:
-        broadcast_values = pad(filled(values, window), operation.neutral(aval_of(x).dtype), gaps)
-        return _update_static(x, [slice(c.start, c.start + c.size) for c in plain], broadcast_values, operation)
-    old = slice_(x, starts, [a + n for a, n in zip(starts, whole)])
+        padded = pad(filled(values, window), operation.neutral(aval_of(x).dtype), gaps)
+        return _update_static(x, list(map(slice, starts, ends)), padded, operation)
+    old = slice_(x, starts, ends)
     if len(getattr(values, "shape", ())):
         first = reshape(slice_(values, [0] * len(window), [1] * len(window)), ())
         values = pad(values, first, gaps)  # the padding between them is not selected
     chosen = pad(full(window, True, bool), np.False_, gaps)
-    new = select(chosen, filled(operation.combine(old, values), whole), old)
+    new = select(chosen, filled(operation.combine(old, values), span), old)
     return dynamic_update_slice_p.bind(x, new, *[size_as(start, dtypes.int32) for start in starts])
 
 
@@ -297,19 +297,18 @@ def update(
     if is_key(aval) and operation.name not in ("set", "apply"):
         raise TypeError(f"x.at[...].{operation.name}: {dtypes.NO_NUMBERS} x.at[...].set(keys) replaces keys.")
     values = None if values is None else converted_values(x, values)
+    flags = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices, "mode": mode}
     if values is not None and aval_of(values).dtype != aval.dtype:
         warn_unsafe(x, values)
         if operation.name == "set":
             values = convert(values, aval.dtype)
         elif aval.dtype in dtypes.INTEGERS and aval_of(values).dtype in dtypes.INEXACT:
-            flags = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices, "mode": mode}
             return _updated_integers(
                 x, values, operation, lambda x, values, by: _updated(x, index, values, by, flags, wrap_negative_indices)
             )
         else:
             dtype, _ = dtypes.promote_pair(aval.dtype, aval.weak_type, aval_of(values).dtype, aval_of(values).weak_type)
             x, values = convert(x, dtype), convert(values, dtype)
-    flags = {"indices_are_sorted": indices_are_sorted, "unique_indices": unique_indices, "mode": mode}
     return convert(_updated(x, index, values, operation, flags, wrap_negative_indices), aval.dtype, aval.weak_type)
 
 
