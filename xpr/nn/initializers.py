@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -30,10 +30,14 @@ class Initializer(Protocol):
         raise NotImplementedError
 
 
-def _dtype(dtype: Any, default: Any) -> np.dtype:
-    """The dtype of an array to be drawn: that of the call, else that of the initializer, else float."""
-    chosen = default if dtype is None else dtype
-    return dtypes.of_python(float) if chosen is None else requested_dtype(chosen)
+def _initializer(draw: Callable[[Any, tuple[int, ...], np.dtype], Any], dtype: Any) -> Initializer:
+    """The initializer that draws arrays by `draw(key, shape, dtype)`, with a default dtype; None for that of floats."""
+
+    def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Any:
+        dtype = dtypes.of_python(float) if dtype is None else requested_dtype(dtype)
+        return sharded(draw(key, creation.shape_of(shape), dtype), out_sharding, "initializer")
+
+    return init
 
 
 # -- Constants
@@ -55,7 +59,7 @@ def zeros(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any =
     >>> xpr.nn.initializers.zeros(xpr.random.key(0), (2,))
     Array([0., 0.], dtype=float32)
     """
-    return sharded(creation.zeros(shape, _dtype(dtype, None)), out_sharding, "initializer")
+    return constant(0)(key, shape, dtype, out_sharding)
 
 
 def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = None) -> Any:
@@ -74,7 +78,7 @@ def ones(key: Any, shape: Sequence[int], dtype: Any = None, out_sharding: Any = 
     >>> xpr.nn.initializers.ones(xpr.random.key(0), (2,))
     Array([1., 1.], dtype=float32)
     """
-    return sharded(creation.ones(shape, _dtype(dtype, None)), out_sharding, "initializer")
+    return constant(1)(key, shape, dtype, out_sharding)
 
 
 def constant(value: Any, dtype: Any = None) -> Initializer:
@@ -92,10 +96,7 @@ def constant(value: Any, dtype: Any = None) -> Initializer:
     Array([7., 7.], dtype=float32)
     """
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Any:
-        return sharded(creation.full(shape, value, _dtype(dtype, None)), out_sharding, "initializer")
-
-    return init
+    return _initializer(lambda key, shape, dtype: creation.full(shape, value, dtype), dtype)
 
 
 # -- Distributions
@@ -116,15 +117,10 @@ def uniform(scale: float = 1e-2, dtype: Any = None) -> Initializer:
     (2, 3)
     """
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Any:
-        dtype = _dtype(dtype, None)
-        return sharded(
-            arithmetic.multiply(random.uniform(key, shape, dtype), creation.array(scale, dtype)),
-            out_sharding,
-            "initializer",
-        )
+    def draw(key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        return arithmetic.multiply(random.uniform(key, shape, dtype), creation.array(scale, dtype))
 
-    return init
+    return _initializer(draw, dtype)
 
 
 def normal(stddev: float = 1e-2, dtype: Any = None) -> Initializer:
@@ -142,15 +138,10 @@ def normal(stddev: float = 1e-2, dtype: Any = None) -> Initializer:
     (2, 3)
     """
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Any:
-        dtype = _dtype(dtype, None)
-        return sharded(
-            arithmetic.multiply(random.normal(key, shape, dtype), creation.array(stddev, dtype)),
-            out_sharding,
-            "initializer",
-        )
+    def draw(key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        return arithmetic.multiply(random.normal(key, shape, dtype), creation.array(stddev, dtype))
 
-    return init
+    return _initializer(draw, dtype)
 
 
 def truncated_normal(stddev: float = 1e-2, dtype: Any = None, lower: float = -2.0, upper: float = 2.0) -> Initializer:
@@ -170,17 +161,11 @@ def truncated_normal(stddev: float = 1e-2, dtype: Any = None, lower: float = -2.
     (2, 3)
     """
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Any:
-        dtype = _dtype(dtype, None)
-        return sharded(
-            arithmetic.multiply(
-                random.truncated_normal(key, lower, upper, shape, dtype), creation.array(stddev, dtype)
-            ),
-            out_sharding,
-            "initializer",
-        )
+    def draw(key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        drawn = random.truncated_normal(key, lower, upper, shape, dtype)
+        return arithmetic.multiply(drawn, creation.array(stddev, dtype))
 
-    return init
+    return _initializer(draw, dtype)
 
 
 # -- Variance scaling: draws so that the variance of a layer's results, or of its gradients, is that of its inputs.
@@ -265,14 +250,11 @@ def variance_scaling(
     if distribution not in _DRAWN:
         raise ValueError(f"variance_scaling: distribution must be one of {', '.join(_DRAWN)}, and is {distribution!r}.")
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Any:
-        dtype = _dtype(dtype, None)
-        shape = creation.shape_of(shape)
+    def draw(key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         count = _FANS[mode](*fans(shape, in_axis, out_axis, batch_axis))
-        variance = dtype.type(scale / count)
-        return sharded(_DRAWN[distribution](key, shape, dtype, variance), out_sharding, "initializer")
+        return _DRAWN[distribution](key, shape, dtype, dtype.type(scale / count))
 
-    return init
+    return _initializer(draw, dtype)
 
 
 NORMAL_TRUNCATED_AT_TWO = 0.87962566103423978  # its standard deviation, for reals
@@ -462,22 +444,17 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> 
     (3, 2)
     """
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Any:
-        dtype, shape = _dtype(dtype, None), tuple(shape)
+    def draw(key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         if len(shape) < 2:
             raise ValueError(f"orthogonal: takes a shape of at least two axes, and got {shape}.")
         if not all(shape):
-            return sharded(creation.zeros(shape, dtype), out_sharding, "initializer")
+            return creation.zeros(shape, dtype)
         columns = shape[column_axis]
         drawn = random.orthogonal(key, math.prod(shape) // columns, (), dtype, columns)
         rows = reshaping.reshape(drawn, (*np.delete(shape, column_axis).tolist(), columns))
-        return sharded(
-            arithmetic.multiply(creation.array(scale, dtype), reshaping.moveaxis(rows, -1, column_axis)),
-            out_sharding,
-            "initializer",
-        )
+        return arithmetic.multiply(creation.array(scale, dtype), reshaping.moveaxis(rows, -1, column_axis))
 
-    return init
+    return _initializer(draw, dtype)
 
 
 def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = None) -> Initializer:
@@ -499,8 +476,7 @@ def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = Non
     (3, 2, 2)
     """
 
-    def init(key: Any, shape: Sequence[int], dtype: Any = dtype, out_sharding: Any = None) -> Any:
-        dtype, shape = _dtype(dtype, None), tuple(shape)
+    def draw(key: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         if len(shape) not in (3, 4, 5) or shape[-1] < shape[-2]:
             raise ValueError(
                 "delta_orthogonal: takes a shape of 3 to 5 axes, the last not shorter than the one before, and got "
@@ -508,9 +484,9 @@ def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: Any = Non
             )
         matrix = orthogonal(scale, column_axis, dtype)(key, shape[-2:])
         middle = tuple((n - 1) // 2 for n in shape[:-2])
-        return sharded(creation.zeros(shape, dtype).at[middle].set(matrix), out_sharding, "initializer")
+        return creation.zeros(shape, dtype).at[middle].set(matrix)
 
-    return init
+    return _initializer(draw, dtype)
 
 
 xavier_uniform, xavier_normal = glorot_uniform, glorot_normal
