@@ -121,13 +121,14 @@ def load(directory: str | os.PathLike[str], shardings: Any, *, mask: Any = None,
 
 
 def _broadcast(prefix: Any, whole: Any, of: Callable[[Any], Any]) -> list[Any]:
-    """The leaves of a pytree prefix, one for each leaf of the whole."""
-    found: list[Any] = []
-    tree.map(
-        lambda each, part: found.extend([of(each)] * len(tree.leaves(part))), prefix, whole,
-        is_leaf=lambda x: x is None,
-    )  # fmt: skip
-    return found
+    """`of` the leaves of a pytree prefix, one for each leaf of the whole."""
+    leaves: list[Any] = []
+
+    def add(leaf: Any, part: Any) -> None:
+        leaves.extend([of(leaf)] * len(tree.leaves(part)))
+
+    tree.map(add, prefix, whole, is_leaf=lambda x: x is None)
+    return leaves
 
 
 def _no_specs(ts_specs: Any) -> None:

@@ -207,8 +207,8 @@ def bcsr_fromdense(
             f"bcsr_fromdense: two axes must be left as sparse ones, and of an array of shape {mat.shape} with "
             f"{n_batch} batch and {n_dense} dense axes {mat.ndim - n_batch - n_dense} are."
         )
-    found = bcoo_fromdense(mat, nse=nse, n_batch=n_batch, n_dense=n_dense, index_dtype=index_dtype)
-    return BCSR.from_bcoo(found)
+    coordinates = bcoo_fromdense(mat, nse=nse, n_batch=n_batch, n_dense=n_dense, index_dtype=index_dtype)
+    return BCSR.from_bcoo(coordinates)
 
 
 def bcsr_todense(mat: BCSR) -> Any:
@@ -309,8 +309,8 @@ def bcsr_broadcast_in_dim(
     >>> sparse.bcsr_broadcast_in_dim(m, shape=(3, 1, 2), broadcast_dimensions=(1, 2))
     BCSR(float32[3, 1, 2], nse=1, n_batch=1)
     """
-    found = bcoo_broadcast_in_dim(mat.to_bcoo(), shape=shape, broadcast_dimensions=broadcast_dimensions)
-    return BCSR.from_bcoo(found)
+    coordinates = bcoo_broadcast_in_dim(mat.to_bcoo(), shape=shape, broadcast_dimensions=broadcast_dimensions)
+    return BCSR.from_bcoo(coordinates)
 
 
 def bcsr_concatenate(operands: Sequence[BCSR], *, dimension: int) -> BCSR:

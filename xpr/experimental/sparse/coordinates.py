@@ -248,8 +248,8 @@ def bcoo_fromdense(
     def stored(nonzero: Any) -> Any:
         if not sparse_shape:
             return jnp.zeros((nse, 0), index_dtype)
-        found = jnp.nonzero(nonzero, size=nse, fill_value=sparse_shape)
-        return jnp.stack(found, 1).astype(index_dtype)
+        by_axis = jnp.nonzero(nonzero, size=nse, fill_value=sparse_shape)
+        return jnp.stack(by_axis, 1).astype(index_dtype)
 
     indices = over_batch(stored, n_batch)(nonzero)
     data = over_batch(values_at, n_batch)(mat, indices)

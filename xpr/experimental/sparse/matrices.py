@@ -83,8 +83,8 @@ def found_in(mat: Any, nse: int | None, index_dtype: Any) -> tuple[Any, Any, Any
     """Data, rows and columns of the elements of a dense matrix that aren't zero."""
     mat = jnp.asarray(mat)
     check_matrix(mat.shape)
-    found = bcoo_fromdense(mat, nse=nse, index_dtype=index_dtype)
-    return found.data, found.indices[:, 0], found.indices[:, 1]
+    stored = bcoo_fromdense(mat, nse=nse, index_dtype=index_dtype)
+    return stored.data, stored.indices[:, 0], stored.indices[:, 1]
 
 
 def diagonal(N: int, M: int, k: int, dtype: Any, index_dtype: Any) -> tuple[Any, Any, Any]:

@@ -168,17 +168,17 @@ def bcoo_dot_general(
     contract, batch = ((tuple(a), tuple(b)) for a, b in dimension_numbers)
     numbers: DimensionNumbers = (contract, batch)
     if isinstance(lhs, BCOO) and isinstance(rhs, BCOO):
-        out = _sparse_sparse(lhs, rhs, numbers)
-        return out if preferred_element_type is None else like(out, out.data.astype(preferred_element_type))
+        product = _sparse_sparse(lhs, rhs, numbers)
+        return product if preferred_element_type is None else like(product, product.data.astype(preferred_element_type))
     if isinstance(lhs, BCOO):
-        found = _sparse_dense(lhs, jnp.asarray(rhs), numbers)
+        out = _sparse_dense(lhs, jnp.asarray(rhs), numbers)
     elif isinstance(rhs, BCOO):
         swapped = _sparse_dense(rhs, jnp.asarray(lhs), ((contract[1], contract[0]), (batch[1], batch[0])))
         count, rhs_free = len(batch[0]), rhs.ndim - len(contract[1]) - len(batch[1])
-        found = jnp.moveaxis(swapped, range(count, count + rhs_free), range(swapped.ndim - rhs_free, swapped.ndim))
+        out = jnp.moveaxis(swapped, range(count, count + rhs_free), range(swapped.ndim - rhs_free, swapped.ndim))
     else:
         return lax.dot_general(lhs, rhs, numbers, preferred_element_type=preferred_element_type)
-    return found if preferred_element_type is None else found.astype(preferred_element_type)
+    return out if preferred_element_type is None else out.astype(preferred_element_type)
 
 
 def _sparse_dense(lhs: BCOO, rhs: Any, dimension_numbers: DimensionNumbers) -> Any:

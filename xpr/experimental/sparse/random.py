@@ -79,5 +79,5 @@ def random_bcoo(
 
     keys = random.split(key, math.prod(batch) + 1)
     data = generator(keys[0], shape=(*batch, count, *dense), dtype=dtype, **kwds)
-    found = BCOO((data, vmap(indices)(keys[1:]).reshape(*batch, count, n_sparse)), shape=shape)
-    return bcoo_sort_indices(found) if sorted_indices else found
+    mat = BCOO((data, vmap(indices)(keys[1:]).reshape(*batch, count, n_sparse)), shape=shape)
+    return bcoo_sort_indices(mat) if sorted_indices else mat

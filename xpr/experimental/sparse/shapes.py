@@ -355,8 +355,8 @@ def _part(data: Any, indices: Any, inside: Any, shape: Sequence[int], mat: BCOO)
     """The array of the stored elements of `mat` that are inside a part of its sparse axes."""
     _, sparse, _ = split_shape(shape, mat.n_batch, mat.n_sparse)
     data = jnp.where(inside.reshape(*inside.shape, *[1] * mat.n_dense), data, 0)
-    found = BCOO((data, moved_out(indices, inside, sparse)), shape=shape)
-    return bcoo_sum_duplicates(found, math.prod(sparse)) if mat.nse > math.prod(sparse) else found
+    part = BCOO((data, moved_out(indices, inside, sparse)), shape=shape)
+    return bcoo_sum_duplicates(part, math.prod(sparse)) if mat.nse > math.prod(sparse) else part
 
 
 def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Sequence[int]) -> BCOO:
@@ -493,11 +493,11 @@ def bcoo_gather(
         return bcoo_squeeze(part, dimensions=dimension_numbers.collapsed_slice_dims)
 
     rows = start_indices.reshape(-1, start_indices.shape[-1])
-    found = vmap(one)(rows)
-    found = bcoo_reshape(found, new_sizes=(*start_indices.shape[:-1], *found.shape[1:]))
+    slices = vmap(one)(rows)
+    slices = bcoo_reshape(slices, new_sizes=(*start_indices.shape[:-1], *slices.shape[1:]))
     offsets = dimension_numbers.offset_dims
     axes = [*[d for d in range(len(out.shape)) if d not in offsets], *offsets]
     permutation = [axes.index(d) for d in range(len(axes))]
     if permutation != list(range(len(axes))):
-        found = bcoo_transpose(bcoo_update_layout(found, n_batch=0), permutation=permutation)
-    return found
+        slices = bcoo_transpose(bcoo_update_layout(slices, n_batch=0), permutation=permutation)
+    return slices

@@ -102,27 +102,27 @@ def minimize(
     x0 = x0.astype(jnp.result_type(x0, float))
     if x0.ndim != 1:
         raise ValueError(f"minimize: x0 is a vector, and has shape {x0.shape}.")
-    given = {key: value for key, value in dict(options or {}).items() if value is not None}
-    unknown = given.keys() - _OPTIONS[name]
+    chosen = {key: value for key, value in dict(options or {}).items() if value is not None}
+    unknown = chosen.keys() - _OPTIONS[name]
     if unknown:
         raise ValueError(f"minimize: there is no option {', '.join(sorted(unknown))}.")
-    bounded = name == _LIMITED and given.keys() & {"maxfun", "maxgrad"}
+    bounded = name == _LIMITED and chosen.keys() & {"maxfun", "maxgrad"}
     limits = _Limits(
-        given.get("gtol", 1e-5 if tol is None else tol),
-        given.get("ftol", 2.220446049250313e-09) if name == _LIMITED else -math.inf,
-        given.get("norm", math.inf),
-        int(given.get("maxiter", _UNLIMITED if bounded else 200 * x0.size)),
-        int(min(given.get("maxfun", _UNLIMITED), given.get("maxgrad", _UNLIMITED))),
-        given.get("maxls", given.get("line_search_maxiter", 20 if name == _LIMITED else 30)),
+        chosen.get("gtol", 1e-5 if tol is None else tol),
+        chosen.get("ftol", 2.220446049250313e-09) if name == _LIMITED else -math.inf,
+        chosen.get("norm", math.inf),
+        int(chosen.get("maxiter", _UNLIMITED if bounded else 200 * x0.size)),
+        int(min(chosen.get("maxfun", _UNLIMITED), chosen.get("maxgrad", _UNLIMITED))),
+        chosen.get("maxls", chosen.get("line_search_maxiter", 20 if name == _LIMITED else 30)),
     )
     if name == "bfgs":
         return _minimum(lambda x: fun(x, *args), x0, Dense.start(x0), limits)
-    memory = int(given.get("maxcor", 10))
+    memory = int(chosen.get("maxcor", 10))
     if not jnp.iscomplexobj(x0):
         return _minimum(lambda x: fun(x, *args), x0, Limited.start(x0, memory), limits)
     parts = jnp.concatenate([x0.real, x0.imag])
-    found = _minimum(lambda x: fun(_joined(x), *args), parts, Limited.start(parts, memory), limits)
-    return found._replace(x=_joined(found.x), jac=jnp.conj(_joined(found.jac)))
+    results = _minimum(lambda x: fun(_joined(x), *args), parts, Limited.start(parts, memory), limits)
+    return results._replace(x=_joined(results.x), jac=jnp.conj(_joined(results.jac)))
 
 
 def _joined(parts: Any) -> Any:

@@ -232,7 +232,7 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> Any
     full = [n + k - 1 for n, k in zip(one, two)]
     if mode == "valid" and _check_overlap("fftconvolve", one, two):
         one, two = two, one
-    if all(size == 1 for pair in zip(one, two) for size in (min(pair),)):
+    if all(min(pair) == 1 for pair in zip(one, two)):
         out = in1 * in2
     elif jnp.iscomplexobj(in1):
         out = jnp.fft.ifftn(jnp.fft.fftn(in1, full, along) * jnp.fft.fftn(in2, full, along), full, along)

@@ -132,13 +132,13 @@ def _spectra(
         raise ValueError(f"{name}: takes signals of the same number of axes, and got {types}.")
     result_dtype = np.result_type(x.dtype, np.complex64)
     real = dtypes.real_part_of(result_dtype)
-    signals = [jnp.moveaxis(each, axis, -1) for each in (x, other)[: 1 if y is None else 2]]
-    length = max(each.shape[-1] for each in signals)
-    stack = jnp.broadcast_shapes(*[each.shape[:-1] for each in signals])
-    if not all(each.size for each in signals):
-        shape = (*stack[:axis], min(each.shape[-1] for each in signals), *stack[axis:])
+    signals = [jnp.moveaxis(signal, axis, -1) for signal in ([x] if y is None else [x, other])]
+    length = max(signal.shape[-1] for signal in signals)
+    stack = jnp.broadcast_shapes(*[signal.shape[:-1] for signal in signals])
+    if not all(signal.size for signal in signals):
+        shape = (*stack[:axis], min(signal.shape[-1] for signal in signals), *stack[axis:])
         return jnp.zeros(shape, real), jnp.zeros(shape, real), jnp.zeros(shape, result_dtype)
-    signals = [jnp.pad(each, [(0, 0)] * len(stack) + [(0, length - each.shape[-1])]) for each in signals]
+    signals = [jnp.pad(signal, [(0, 0)] * len(stack) + [(0, length - signal.shape[-1])]) for signal in signals]
     layout = segments_of(name, window, nperseg, noverlap, nfft, length, x.dtype)
     onesided = return_onesided and not (jnp.iscomplexobj(x) or jnp.iscomplexobj(layout.window))
     if return_onesided and not onesided:
@@ -147,22 +147,33 @@ def _spectra(
         raise ValueError(f"{name}: scaling is 'density' or 'spectrum', and not {scaling!r}.")
     total = jnp.sum(layout.window**2) * fs if scaling == "density" else jnp.sum(layout.window) ** 2
 
-    signals = [_extended(name, each, boundary, padded, layout) for each in signals]
-    one, two = [_transformed(each, layout, detrend, onesided) for each in signals] * (3 - len(signals))
+    signals = [_extended(name, signal, boundary, padded, layout) for signal in signals]
+    spectra = [_transformed(signal, layout, detrend, onesided) for signal in signals]
     if power:
-        out = jnp.conj(one) * two / jnp.asarray(total).astype(one.dtype)
-        if onesided:  # which stands for the negative frequencies too, but for the first and that of half the rate
-            weights = np.full(out.shape[-1], 2.0)
-            weights[0] = 1
-            weights[-1] = 1 if layout.transform % 2 == 0 else weights[-1]
-            out = out * along_last(weights.astype(out.dtype), out.ndim)
+        out = _products(spectra[0], spectra[-1], total, layout.transform if onesided else None)
     else:
-        out = one / jnp.sqrt(total).astype(one.dtype)
+        out = spectra[0] / jnp.sqrt(total).astype(spectra[0].dtype)
     bins = np.fft.rfftfreq(layout.transform) if onesided else np.fft.fftfreq(layout.transform)
     half = layout.size / 2
     middles = np.arange(half, signals[0].shape[-1] - half + 1, layout.step) - (half if boundary is not None else 0)
     frequencies, times = jnp.asarray(bins.astype(real)) * fs, jnp.asarray(middles.astype(real)) / fs
     return frequencies, times, jnp.moveaxis(out.astype(result_dtype), -1, axis)
+
+
+def _products(one: Any, two: Any, total: Any, length: int | None) -> Any:
+    """The products of two signals' spectra by frequency over the power of the window, `total`.
+
+    One-sided ones, of transforms of `length` elements, stand for the negative frequencies too, but for the first and
+    that of half the rate; two-sided ones have no `length`.
+    """
+    out = jnp.conj(one) * two / jnp.asarray(total).astype(one.dtype)
+    if length is None:
+        return out
+    weights = np.full(out.shape[-1], 2.0)
+    weights[0] = 1
+    if length % 2 == 0:
+        weights[-1] = 1
+    return out * along_last(weights.astype(out.dtype), out.ndim)
 
 
 def stft(

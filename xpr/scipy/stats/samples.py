@@ -138,8 +138,8 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_po
         ranks = take_along_axis(jnp.cumsum(starts, -1), position, -1)
     else:
         low, high = first.astype(dtype) + 1, last.astype(dtype) + 1
-        found = {"min": low, "max": high, "average": 0.5 * (low + high)}[method]
-        ranks = take_along_axis(found, position, -1)
+        rank_of_sorted = {"min": low, "max": high, "average": 0.5 * (low + high)}[method]
+        ranks = take_along_axis(rank_of_sorted, position, -1)
     ranks = jnp.where(jnp.any(jnp.isnan(x), -1, keepdims=True), math.nan, ranks.astype(dtype))
     return ranks if axis is None else jnp.moveaxis(ranks, -1, axis)
 
