@@ -18,7 +18,7 @@ from xpr.control.groups import split_list
 from xpr.core.avals import aval_of
 from xpr.core.jaxpr import Jaxpr, eval_jaxpr
 from xpr.errors import NotInvertible
-from xpr.inversion.solutions import INVERSES, Solution, is_unknown
+from xpr.inversion.solutions import INVERSES, TWO_UNKNOWN, Answer, Solution, is_unknown
 from xpr.inversion.solving import solve
 from xpr.numpy import linear_equations
 from xpr.numpy.linear_equations import slogdet, solve_with_log_det
@@ -39,8 +39,6 @@ from xpr.primitives.linalg.solves import triangular_solve_p, tridiagonal_product
 from xpr.primitives.shapes import reshape, transpose
 from xpr.primitives.slicing import concatenate, slice_in_dim
 
-Answer = Solution | str
-
 
 def _times(x: Any, number: float) -> Any:
     return e.mul(x, e.scalar(number, x))
@@ -56,7 +54,7 @@ def _dot_general(
     side = 0 if is_unknown(operands[0]) else 1
     unknown, known = operands[side], operands[1 - side]
     if is_unknown(known):
-        return "It has two operands that are not known."
+        return TWO_UNKNOWN
     aval = unknown.aval
     if aval.dtype not in dtypes.INEXACT:
         return "It has an inverse for floats alone."

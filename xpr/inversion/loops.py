@@ -32,7 +32,7 @@ def _known(values: Sequence[Any]) -> list[Any]:
     return [x for x in values if not is_unknown(x)]
 
 
-def _log_det_aval(jaxpr: Jaxpr) -> Any:
+def _log_det_dtype(jaxpr: Jaxpr) -> np.dtype:
     """The dtype that log-determinants of a jaxpr are summed in."""
     return np.result_type(*(v.aval.dtype for v in jaxpr.outvars if v.aval.dtype.kind in "fV"), np.float32)
 
@@ -40,7 +40,7 @@ def _log_det_aval(jaxpr: Jaxpr) -> Any:
 def solved_jaxpr(jaxpr: Jaxpr, known_ins: Flags, known_outs: Flags, log_det: bool, what: str) -> ClosedJaxpr:
     """The jaxpr from known arguments and known results to the other arguments, all results, and the log-determinant."""
     avals = [v.aval for v, k in zip((*jaxpr.invars, *jaxpr.outvars), (*known_ins, *known_outs)) if k]
-    dtype = _log_det_aval(jaxpr)
+    dtype = _log_det_dtype(jaxpr)
 
     def run(*args: Any) -> list[Any]:
         known, known_results = split_list(args, sum(known_ins))

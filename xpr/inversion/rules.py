@@ -22,7 +22,7 @@ from xpr.control.xla_call import xla_call_p
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.primitive import Linear, Primitive
-from xpr.inversion.solutions import CALLS, INVERSES, READS, PartialSolution, Solution, is_unknown
+from xpr.inversion.solutions import CALLS, INVERSES, READS, TWO_UNKNOWN, Answer, PartialSolution, Solution, is_unknown
 from xpr.primitives import dynamic_slices, shapes, slicing
 from xpr.primitives import elementwise as e
 from xpr.primitives.cumulative import cumprod_p, cumsum_p
@@ -33,8 +33,6 @@ from xpr.primitives.shapes import broadcast_to, reshape
 from xpr.primitives.slicing import slice_in_dim
 from xpr.primitives.special import erf, erf_inv, erf_inv_p, erf_p
 
-Answer = Solution | PartialSolution | str
-TWO_UNKNOWN = "It has two operands that are not known."
 REPEATS = "It repeats the operand, so not every result has an inverse."
 
 

@@ -98,11 +98,15 @@ class EquivalentEquations(NamedTuple):
     values: dict[Var, Any]
 
 
-INVERSES: dict[Any, Callable[..., Solution | PartialSolution | str]] = {}
-CALLS: dict[Any, Callable[[dict[str, Any]], Jaxpr]] = {}  # primitives that call a jaxpr on their operands
-READS: dict[
-    Any, Callable[..., np.ndarray | str]
-] = {}  # (operands, **params) -> the indices of `PartialSolution`, or why not
-WRITES: dict[
-    Any, Callable[[JaxprEqn, Sequence[Any]], EquivalentEquations | str]
-] = {}  # (eqn, operands); a text says why not
+# What rules return; a text says why they can't.
+Answer = Solution | PartialSolution | str
+
+INVERSES: dict[Any, Callable[..., Answer]] = {}
+# Primitives that call a jaxpr on their operands.
+CALLS: dict[Any, Callable[[dict[str, Any]], Jaxpr]] = {}
+# (operands, **params) -> the indices of `PartialSolution`.
+READS: dict[Any, Callable[..., np.ndarray | str]] = {}
+# (eqn, operands) -> equations that are equivalent to one that writes elements.
+WRITES: dict[Any, Callable[[JaxprEqn, Sequence[Any]], EquivalentEquations | str]] = {}
+
+TWO_UNKNOWN = "It has two operands that are not known."

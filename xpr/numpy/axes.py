@@ -1,7 +1,8 @@
-"""Axis arguments normalized: negative axes, tuples of axes, and None for all."""
+"""Axis arguments normalized: negative axes, tuples of axes, and None for all; and which shapes broadcast to others."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from xpr.errors import ArgumentError
@@ -31,6 +32,11 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     if len(set(axes)) != len(axes):
         raise ArgumentError(f"duplicate value in 'axis': {tuple(axis)} has a repeated axis; the array has {ndim} axes.")
     return axes
+
+
+def broadcasts_to(shape: Sequence[Any], target: Sequence[Any]) -> bool:
+    """Whether an array of a shape broadcasts to another shape, its last axes being aligned with those."""
+    return len(shape) <= len(target) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(target)))
 
 
 def no_out(name: str, out: Any) -> None:

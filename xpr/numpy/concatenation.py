@@ -316,7 +316,7 @@ def _split(name: str, ary: Any, indices_or_sections: Any, axis: int, equal: bool
         return _slices(ary, [i * short + min(i, longer) for i in range(count + 1)], axis)
     if any(map(is_symbolic_dim, (size, *indices_or_sections))):
         before = (slice(None),) * axis
-        return [ary[(*before, slice(*each))] for each in pairwise([None, *indices_or_sections, None])]
+        return [ary[(*before, slice(*ends))] for ends in pairwise([None, *indices_or_sections, None])]
     positions = [slice(operator.index(i)).indices(size)[1] for i in indices_or_sections]
     return _slices(ary, [0, *positions, size], axis)
 

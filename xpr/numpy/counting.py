@@ -235,10 +235,10 @@ def histogramdd(
         raise ValueError(f"histogramdd: takes points as rows, and got {aval_of(sample).str_short()}.")
     count, axes = aval_of(sample).shape
     columns = [reshape(slice_in_dim(sample, i, i + 1, axis=1), (count,)) for i in np.arange(axes).tolist()]
-    each = [bins] * axes if _number_of(bins) is None else list(bins)
-    if len(each) != axes:
-        raise ValueError(f"histogramdd: bins are given for {len(each)} axes, and the points have {axes}.")
-    return _histogram_of(columns, each, range, weights, density)
+    bins_of_axes = [bins] * axes if _number_of(bins) is None else list(bins)
+    if len(bins_of_axes) != axes:
+        raise ValueError(f"histogramdd: bins are given for {len(bins_of_axes)} axes, and the points have {axes}.")
+    return _histogram_of(columns, bins_of_axes, range, weights, density)
 
 
 def _number_of(bins: Any) -> int | None:

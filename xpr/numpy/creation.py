@@ -23,6 +23,7 @@ from xpr.compile.placement import to_device
 from xpr.core.avals import ShapedArray, aval_of, describe, integer, is_key, overflow, python_scalar_aval
 from xpr.core.interpreter import Tracer, context
 from xpr.errors import ArgumentError
+from xpr.numpy.axes import broadcasts_to
 from xpr.numpy.promotion import SCALARS, as_operand, common_dtype, convert, narrowed, requested_dtype
 from xpr.primitives.collectives.varying import varying_as
 from xpr.primitives.elementwise import copy_p
@@ -526,7 +527,7 @@ def _full(shape: tuple[int, ...], value: Any, dtype: np.dtype, weak: bool, devic
     if type(value) in SCALARS or isinstance(value, np.generic):
         return _filled(shape, value, ShapedArray(shape, dtype, weak), device)
     value_shape = value.aval.shape
-    if len(value_shape) > len(shape) or any(n not in (1, m) for n, m in zip(value_shape[::-1], shape[::-1])):
+    if not broadcasts_to(value_shape, shape):
         raise ValueError(f"full: a value of shape {value_shape} does not broadcast to shape {shape}.")
     return to_device(broadcast_to(value, shape), device)
 

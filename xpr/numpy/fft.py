@@ -50,9 +50,9 @@ def _transformed(name: str, kind: str, a: Any, s: Any, axes: Any, norm: str | No
     a = _sized(a, dict(zip(axes, input_lengths)))
     groups = [(axes[max(0, i - 3) : i], lengths[max(0, i - 3) : i]) for i in range(len(axes), 0, -3)]
     steps = [(kind if i == 0 else _OF_OTHER_AXES[kind], *group) for i, group in enumerate(groups)]
-    for step, own_axes, own_lengths in reversed(steps) if kind == "IRFFT" else steps:
-        last = list(range(len(shape) - len(own_axes), len(shape)))
-        a = moveaxis(primitives.fft(moveaxis(a, own_axes, last), step, own_lengths), last, own_axes)
+    for step, step_axes, step_lengths in reversed(steps) if kind == "IRFFT" else steps:
+        last = list(range(len(shape) - len(step_axes), len(shape)))
+        a = moveaxis(primitives.fft(moveaxis(a, step_axes, last), step, step_lengths), last, step_axes)
     return _normalized(a, math.prod(lengths), norm, "I" not in kind)
 
 

@@ -48,9 +48,9 @@ def poly(seq_of_zeros: Any) -> Any:
     dtype = aval_of(zeros).dtype
     result: Any = full((1,), 1, dtype)
     for i in np.arange(aval_of(zeros).size).tolist():
-        each = reshape(slice_in_dim(zeros, i, i + 1), ())
+        root = reshape(slice_in_dim(zeros, i, i + 1), ())
         zero = full((1,), 0, dtype)
-        result = e.sub(joined([result, zero], 0), e.mul(joined([zero, result], 0), each))
+        result = e.sub(joined([result, zero], 0), e.mul(joined([zero, result], 0), root))
     return asarray_like(result)
 
 

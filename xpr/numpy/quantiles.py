@@ -292,12 +292,12 @@ def _quantile(
     size = elements_along(aval.shape, axes)
     if is_known and not ignore_nan and weights is None and not is_symbolic_dim(size):
         numbers = tuple(q.tolist()) if q.ndim else float(q)
-        return _known_quantile(a, q=numbers, precision=q.dtype, axes=axes, keepdims=keepdims, method=method)
+        return _selected_quantile(a, q=numbers, precision=q.dtype, axes=axes, keepdims=keepdims, method=method)
     q = as_operand(q.astype(dtypes.canonical(q.dtype)) if is_known else q)
     if weights is not None:
         weights = _rows_last(_weights(convert(as_operand(weights), aval.dtype), aval.shape, axes), axes)
         return _weighted_quantile(a, q, weights, axes=axes, keepdims=keepdims, ignore_nan=ignore_nan)
-    return _computed_quantile(a, q, axes=axes, keepdims=keepdims, method=method, ignore_nan=ignore_nan)
+    return _sorted_quantile(a, q, axes=axes, keepdims=keepdims, method=method, ignore_nan=ignore_nan)
 
 
 def _of_selected(
@@ -332,14 +332,14 @@ def _rows_last(x: Any, axes: tuple[int, ...]) -> Any:
     return reshape(moved, (*(shape[i] for i in kept), elements_along(shape, axes)))
 
 
-def _known(rows: Any, *, q: Any, precision: np.dtype, method: str) -> Any:
+def _by_selection(rows: Any, *, q: Any, precision: np.dtype, method: str) -> Any:
     """Quantiles for known `q`: elements of rows, selected by rank, or interpolations between two of them."""
     q = np.asarray(q, precision)
     *row_shape, n = aval_of(rows).shape
     dtype = aval_of(rows).dtype
     if n == 0:
         return creation.full((*q.shape, *row_shape), np.nan, dtype)
-    low, high, fraction = _numbers_between(q, n, method)
+    low, high, fraction = _ranks_between(q, n, method)
     ranks = np.unique([*low.flat, *high.flat, n - 1])
     elements = order_statistics(rows, ranks.tolist())
 
@@ -359,7 +359,7 @@ def _known(rows: Any, *, q: Any, precision: np.dtype, method: str) -> Any:
     return _nan_where(e.ne(greatest, greatest), _q_first(result) if q.ndim else result)
 
 
-def _numbers_between(q: np.ndarray, n: int, method: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _ranks_between(q: np.ndarray, n: int, method: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The indices of the two elements that each quantile lies between, and its fraction of the way from the first."""
     position = np.ceil(q * n) - 1 if method == "inverted_cdf" else q * (n - 1)
     low, high = (np.clip(f(position), 0, n - 1).astype(np.int32) for f in (np.floor, np.ceil))
@@ -371,7 +371,7 @@ def _numbers_between(q: np.ndarray, n: int, method: str) -> tuple[np.ndarray, np
     return (high, high, fraction) if method == "higher" else (low, low if method == "lower" else high, fraction)
 
 
-def _computed(rows: Any, q: Any, *, method: str, ignore_nan: bool) -> Any:
+def _by_sorting(rows: Any, q: Any, *, method: str, ignore_nan: bool) -> Any:
     """Quantiles whose indices are known only when the program runs, as `q` or the number of elements is."""
     row_shape, n = aval_of(rows).shape[:-1], aval_of(rows).shape[-1]
     dtype, q_shape = aval_of(rows).dtype, aval_of(as_operand(q)).shape
@@ -382,7 +382,7 @@ def _computed(rows: Any, q: Any, *, method: str, ignore_nan: bool) -> Any:
     shape = (*row_shape, *(q_shape or (1,)))
     q = broadcast_to(convert(as_operand(q), work), shape)
     count = _count(ordered, shape, work) if ignore_nan else broadcast_to(size_as(n, work), shape)
-    low, high, fraction = _between(q, count, method)
+    low, high, fraction = _computed_ranks_between(q, count, method)
     lower = read_rows(ordered, convert(low, dtypes.int32), len(row_shape))
     result = lower
     if high is not low:
@@ -402,8 +402,8 @@ def _count(ordered: Any, shape: tuple[int, ...], dtype: np.dtype) -> Any:
     return broadcast_in_dim(count, shape, list(row_axes))
 
 
-def _between(q: Any, count: Any, method: str) -> tuple[Any, Any, Any]:
-    """`_numbers_between`, of arrays of one shape."""
+def _computed_ranks_between(q: Any, count: Any, method: str) -> tuple[Any, Any, Any]:
+    """`_ranks_between`, of arrays of one shape."""
     zero, one = (aval_of(q).dtype.type(i) for i in (0, 1))
     last = e.max(e.sub(count, one), zero)
     position = e.sub(e.ceil(e.mul(q, count)), one) if method == "inverted_cdf" else e.mul(q, e.sub(count, one))
@@ -444,7 +444,7 @@ def _weights(weights: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any
     raise ValueError(f"weights have shape {weights_shape}; they need the array's, {shape}, or that of its axes {axes}.")
 
 
-def _weighted(rows: Any, q: Any, weights: Any, *, ignore_nan: bool) -> Any:
+def _by_weights(rows: Any, q: Any, weights: Any, *, ignore_nan: bool) -> Any:
     """The first element at which the cumulative weights reach the fraction `q` of their total."""
     row_shape, n = aval_of(rows).shape[:-1], aval_of(rows).shape[-1]
     dtype, last = aval_of(rows).dtype, len(row_shape)
@@ -466,6 +466,6 @@ def _weighted(rows: Any, q: Any, weights: Any, *, ignore_nan: bool) -> Any:
     return _nan_where(reduce_or_p.bind(e.ne(rows, rows), axes=(last,)), result)
 
 
-_known_quantile = _quantile_function(_known)
-_computed_quantile = _quantile_function(_computed)
-_weighted_quantile = _quantile_function(_weighted)
+_selected_quantile = _quantile_function(_by_selection)
+_sorted_quantile = _quantile_function(_by_sorting)
+_weighted_quantile = _quantile_function(_by_weights)

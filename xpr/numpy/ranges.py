@@ -61,10 +61,12 @@ def arange(
     >>> jnp.arange(2, 10, 3)
     Array([2, 5, 8], dtype=int32)
     """
+    return sharded(_arange(start, stop, step, dtype, device), out_sharding, "arange")
+
+
+def _arange(start: Any, stop: Any, step: Any, dtype: Any, device: Any) -> Any:
     if type(start) is int and stop is None and step is None:
-        return sharded(
-            _counts(start, dtypes.of_python(int) if dtype is None else _counted(dtype), device), out_sharding, "arange"
-        )
+        return _counts(start, dtypes.of_python(int) if dtype is None else _counted(dtype), device)
     bounds = [x for x in (start, stop, step) if x is not None]
     target = _common_dtype(*bounds) if dtype is None else _counted(dtype)
     names = ("stop", "", "step") if stop is None else ("start", "stop", "step")
@@ -91,7 +93,7 @@ def arange(
         size = -((first - last) // by)
     else:
         size = math.ceil((last - first) / by)
-    return sharded(_progression(first, by, max(size, 0), target, device), out_sharding, "arange")
+    return _progression(first, by, max(size, 0), target, device)
 
 
 def _counted(dtype: Any) -> np.dtype:

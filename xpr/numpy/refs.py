@@ -11,6 +11,7 @@ from xpr.core.ref_views import NewShape, RefView
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import here
 from xpr.errors import RefError
+from xpr.numpy.axes import broadcasts_to
 from xpr.numpy.creation import array, empty
 from xpr.numpy.indexing.read import getitem
 from xpr.numpy.indexing.update import update
@@ -95,10 +96,10 @@ def _write(what: str, ref: Any, idx: Any, value: Any, operation: Operation) -> N
     if operation is not SET or not _is_whole(idx):
         _store(ref, update(_value(ref), ... if idx is None else idx, value, operation))
         return
-    shape, found = ref.shape, aval_of(value).shape
-    if found != shape:
-        if len(found) > len(shape) or any(n not in (1, size) for n, size in zip(found[::-1], shape[::-1])):
-            raise ValueError(f"{what}: a Ref of shape {shape} can't hold a value of shape {found}.")
+    shape, value_shape = ref.shape, aval_of(value).shape
+    if value_shape != shape:
+        if not broadcasts_to(value_shape, shape):
+            raise ValueError(f"{what}: a Ref of shape {shape} can't hold a value of shape {value_shape}.")
         value = broadcast_to(value, shape)
     _store(ref, value)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from xpr import dtypes
 from xpr.backend.array import Array
 from xpr.core.avals import array_in, aval_of
 from xpr.dimensions.expressions import is_symbolic_dim
-from xpr.numpy.axes import listed_axes, reduced_axes
+from xpr.numpy.axes import broadcasts_to, listed_axes, reduced_axes
 from xpr.numpy.creation import copied, to_device
 from xpr.numpy.promotion import asarray_like, convert, requested_dtype
 from xpr.primitives import elementwise as e
@@ -379,7 +379,7 @@ def broadcast_to(array: Any, shape: Any, *, out_sharding: Any = None) -> Any:
         return decided(out_sharding, "broadcast_to", lambda: broadcast_to(array, shape))
     array = asarray_like(array)
     sizes, old = shape_of(shape), array.aval.shape
-    if old != sizes and (len(old) > len(sizes) or any(n not in (1, m) for n, m in zip(old[::-1], sizes[::-1]))):
+    if old != sizes and not broadcasts_to(old, sizes):
         fault = "Cannot broadcast to shape with fewer dimensions" if len(old) > len(sizes) else ""
         raise ValueError(
             f"broadcast_to: {fault or 'Incompatible shapes for broadcasting'}: {old} does not broadcast to {sizes}. "
@@ -400,11 +400,11 @@ def broadcast_arrays(*args: Any) -> list[Any]:
     return [shapes.broadcast_to(x, sizes) for x in arrays]
 
 
-def _each(arrays: Sequence[Any], axes_added: Any) -> Any:
-    """A function applied to every array: its result for one, or a list of results."""
+def _with_axes_added(arrays: Sequence[Any], axes_added: Callable[[int], Iterable[int]]) -> Any:
+    """Arrays with the axes of size 1 that a function of their numbers of axes names: one, or a list for several."""
     results = []
     for x in map(asarray_like, arrays):
-        axes = axes_added(x.aval.ndim)
+        axes = tuple(axes_added(x.aval.ndim))
         results.append(shapes.expand_dims(x, axes) if axes else x)
     return results[0] if len(results) == 1 else results
 
@@ -416,7 +416,7 @@ def atleast_1d(*arys: Any) -> Any:
     >>> jnp.atleast_1d(1.0)
     Array([1.], dtype=float32, weak_type=True)
     """
-    return _each(arys, lambda n: () if n else (0,))
+    return _with_axes_added(arys, lambda n: () if n else (0,))
 
 
 def atleast_2d(*arys: Any) -> Any:
@@ -426,7 +426,7 @@ def atleast_2d(*arys: Any) -> Any:
     >>> jnp.atleast_2d(jnp.arange(2))
     Array([[0, 1]], dtype=int32)
     """
-    return _each(arys, lambda n: range(2 - n))
+    return _with_axes_added(arys, lambda n: range(2 - n))
 
 
 def atleast_3d(*arys: Any) -> Any:
@@ -436,7 +436,7 @@ def atleast_3d(*arys: Any) -> Any:
     >>> jnp.atleast_3d(jnp.ones((2, 3))).shape
     (2, 3, 1)
     """
-    return _each(arys, lambda n: ((0, 1, 2), (0, 2), (2,))[n] if n < 3 else ())
+    return _with_axes_added(arys, lambda n: ((0, 1, 2), (0, 2), (2,))[n] if n < 3 else ())
 
 
 # -- Types

@@ -362,10 +362,10 @@ def setdiff1d(
     Array([1], dtype=int32)
     """
     x, y = _flat_pair(ar1, ar2)
+    x = x if assume_unique else sorting.sort(x)
     mask = isin(x, y, invert=True)
     if not assume_unique:
-        x = sorting.sort(x)
-        mask = e.bitwise_and(_starts([x], aval_of(x).size, True), isin(x, y, invert=True))
+        mask = e.bitwise_and(_starts([x], aval_of(x).size, True), mask)
     position, real = _chosen("setdiff1d", mask, size)
     values = _read_or_fill(x, position, real, 0 if fill_value is None else fill_value)
     return convert(values, aval_of(as_operand(ar1)).dtype)

@@ -319,10 +319,10 @@ def clone(key: Any) -> Any:
 
 # -- Keys from keys. A few of them, from a key with a known value, are computed in Python: nothing is compiled.
 
-AT_ONCE = 16
+MOST_ON_HOST = 16
 
 
-def _at_hand(key: Any) -> Any:
+def _words_on_host(key: Any) -> Any:
     """The words of a Threefry key as Python integers; None if the key is traced or still being computed."""
     if type(key) is not Array or not is_eager() or key._device is not None or not settings.threefry_partitionable:
         return None
@@ -331,7 +331,8 @@ def _at_hand(key: Any) -> Any:
     return key.host.tolist()
 
 
-def _known(words: Sequence[int], counts: Iterable[int], dtype: Any, shape: Shape) -> Array:
+def _keys_of_counts(words: Sequence[int], counts: Iterable[int], dtype: Any, shape: Shape) -> Array:
+    """The keys that a key of those words gives for counts, as `random_split` and `random_fold_in` compute them."""
     k0, k1 = words
     pairs = [scrambled(k0, k1, 0, count) for count in counts]
     return from_words(np.array(pairs, uint32).reshape(*shape, 2), dtype)
@@ -356,10 +357,10 @@ def split(key: Any, num: int | tuple[int, ...] = 2) -> Any:
     (2, 3)
     """
     typed = one_key(key, "split")
-    if isinstance(num, int) and 0 < num <= AT_ONCE:
-        words = _at_hand(typed)
+    if isinstance(num, int) and 0 < num <= MOST_ON_HOST:
+        words = _words_on_host(typed)
         if words is not None:
-            return like(key, _known(words, range(num), typed.dtype, (num,)))
+            return like(key, _keys_of_counts(words, range(num), typed.dtype, (num,)))
     return like(key, random_split(typed, shape_of(num)))
 
 
@@ -385,9 +386,9 @@ def fold_in(key: Any, data: Any) -> Any:
     if type(data) is int:
         if not 0 <= data <= 0xFFFFFFFF:
             raise OverflowError(f"random.fold_in: {data} is not a 32-bit unsigned integer.")
-        words = _at_hand(typed)
+        words = _words_on_host(typed)
         if words is not None:
-            return like(key, _known(words, [data], typed.dtype, ()))
+            return like(key, _keys_of_counts(words, [data], typed.dtype, ()))
         data = np.uint32(data)
     elif aval_of(data).ndim:
         raise TypeError(

@@ -6,6 +6,7 @@ from typing import Any
 
 from xpr.core.avals import aval_of
 from xpr.numpy.arithmetic import absolute
+from xpr.numpy.axes import broadcasts_to
 from xpr.numpy.decompositions import cholesky, eigh, qr, svd
 from xpr.numpy.einstein import einsum
 from xpr.numpy.powers import sqrt
@@ -68,7 +69,7 @@ def multivariate_normal(
         )
     least = broadcast_shapes(mean.aval.shape[:-1], cov.aval.shape[:-2])
     shape = least if shape is None else shape_of(shape)
-    if len(least) > len(shape) or any(n not in (1, size) for n, size in zip(least[::-1], shape[::-1])):
+    if not broadcasts_to(least, shape):
         raise ValueError(f"multivariate_normal: the mean and the covariance have shape {least}, not that of {shape}.")
     drawn = normal(key, (*shape, n), dtype)
     return decided(

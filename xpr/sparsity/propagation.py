@@ -70,26 +70,26 @@ def propagate(jaxpr: Jaxpr, operands: Sequence[Dependence]) -> list[Dependence]:
         )
 
     for eqn in jaxpr.eqns:
-        known = [read(v) for v in eqn.invars]
-        values = _values(eqn, known)
+        inputs = [read(v) for v in eqn.invars]
+        values = _values(eqn, inputs)
         sets: Sequence[Sets] = [None] * len(eqn.outvars)
-        if any(k.sets is not None for k in known):
-            sets = RULES.get(eqn.primitive, dense)(eqn, known)
-        for v, s, x in zip(eqn.outvars, sets, values):
-            env[v] = Dependence(v.aval, s if v.aval.dtype in dtypes.INEXACT else None, x)
+        if any(x.sets is not None for x in inputs):
+            sets = RULES.get(eqn.primitive, dense)(eqn, inputs)
+        for v, s, value in zip(eqn.outvars, sets, values):
+            env[v] = Dependence(v.aval, s if v.aval.dtype in dtypes.INEXACT else None, value)
     return [read(v) for v in jaxpr.outvars]
 
 
-def _values(eqn: JaxprEqn, known: Sequence[Dependence]) -> Sequence[Any]:
+def _values(eqn: JaxprEqn, inputs: Sequence[Dependence]) -> Sequence[Any]:
     """The values of results that are integers, if the operands' values are known."""
     out = [None] * len(eqn.outvars)
     primitive = eqn.primitive
     if primitive.call or isinstance(primitive.reference, Unsupported):
         return out
-    if any(v.aval.dtype in dtypes.INEXACT for v in eqn.outvars) or any(k.value is None for k in known):
+    if any(v.aval.dtype in dtypes.INEXACT for v in eqn.outvars) or any(x.value is None for x in inputs):
         return out
     with np.errstate(all="ignore"):
-        return primitive.reference([k.value for k in known], **eqn.params)
+        return primitive.reference([x.value for x in inputs], **eqn.params)
 
 
 def concrete(x: Any, aval: ShapedArray, sets: Sets = None) -> Dependence:
@@ -98,25 +98,26 @@ def concrete(x: Any, aval: ShapedArray, sets: Sets = None) -> Dependence:
     return Dependence(aval, sets, np.asarray(x) if is_value else None)
 
 
-def _of(known: Sequence[Dependence]) -> list[IndexSets]:
-    return [k.sets for k in known if k.sets is not None]
+def _sets_of(inputs: Sequence[Dependence]) -> list[IndexSets]:
+    """The sets of those that are not piecewise constant."""
+    return [x.sets for x in inputs if x.sets is not None]
 
 
-def dense(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+def dense(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
     """Every element of the results may depend on all that the operands depend on."""
-    return [dense_sets(_of(known), v.aval.size) for v in eqn.outvars]
+    return [dense_sets(_sets_of(inputs), v.aval.size) for v in eqn.outvars]
 
 
-def _constant(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+def _constant(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
     return [None] * len(eqn.outvars)
 
 
 # -- Elementwise
 
 
-def _elementwise(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+def _elementwise(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
     shape = eqn.outvars[0].aval.shape
-    return [union([_broadcast(k.sets, k.aval, shape) for k in known if k.sets is not None])]
+    return [union([_broadcast(x.sets, x.aval, shape) for x in inputs if x.sets is not None])]
 
 
 def _broadcast(sets: IndexSets, aval: ShapedArray, shape: tuple[int, ...]) -> IndexSets:
@@ -124,14 +125,14 @@ def _broadcast(sets: IndexSets, aval: ShapedArray, shape: tuple[int, ...]) -> In
     return sets if aval.shape == shape else gathered(sets, np.broadcast_to(_numbers(aval), shape))
 
 
-def _sign(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+def _sign(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
     """The sign of a complex number is its direction; that of a real one is piecewise constant."""
-    return _elementwise(eqn, known) if eqn.outvars[0].aval.dtype in dtypes.COMPLEX else _constant(eqn, known)
+    return _elementwise(eqn, inputs) if eqn.outvars[0].aval.dtype in dtypes.COMPLEX else _constant(eqn, inputs)
 
 
-def _select(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+def _select(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
     """The union of the cases; the result is piecewise constant in the selector."""
-    cases = _of(known[1:])
+    cases = _sets_of(inputs[1:])
     return [union(cases)] if cases else [None]
 
 
@@ -142,61 +143,61 @@ def _numbers(aval: ShapedArray) -> np.ndarray:
     return np.arange(aval.size, dtype=np.int64).reshape(aval.shape)
 
 
-def _rearranged(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+def _rearranged(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
     """Operations that read elements of the first operand, at indices that the others determine."""
-    first, *others = known
-    if first.sets is None or any(k.value is None for k in others):
-        return dense(eqn, known)
-    (positions,) = eqn.primitive.reference([_numbers(first.aval), *(k.value for k in others)], **eqn.params)
+    first, *others = inputs
+    if first.sets is None or any(x.value is None for x in others):
+        return dense(eqn, inputs)
+    (positions,) = eqn.primitive.reference([_numbers(first.aval), *(x.value for x in others)], **eqn.params)
     return [gathered(first.sets, np.asarray(positions))]
 
 
-def _gather(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+def _gather(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
     """Indices out of bounds are marked by a negative number."""
-    if known[0].sets is None or known[1].value is None:
-        return dense(eqn, known)
+    if inputs[0].sets is None or inputs[1].value is None:
+        return dense(eqn, inputs)
     params = {**eqn.params, "fill_value": -1} if "fill_value" in eqn.params else eqn.params
-    (positions,) = eqn.primitive.reference([_numbers(known[0].aval), known[1].value], **params)
-    return [gathered(known[0].sets, np.asarray(positions))]
+    (positions,) = eqn.primitive.reference([_numbers(inputs[0].aval), inputs[1].value], **params)
+    return [gathered(inputs[0].sets, np.asarray(positions))]
 
 
-def _concatenate(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+def _concatenate(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
     """Numbers the elements of all operands one after another, and concatenates the numbers."""
-    ends = np.cumsum([k.aval.size for k in known])
+    ends = np.cumsum([x.aval.size for x in inputs])
     numbered = [
-        _numbers(k.aval) + end - k.aval.size if k.sets is not None else np.full(k.aval.shape, -1)
-        for k, end in zip(known, ends)
+        _numbers(x.aval) + end - x.aval.size if x.sets is not None else np.full(x.aval.shape, -1)
+        for x, end in zip(inputs, ends)
     ]
     (positions,) = eqn.primitive.reference(numbered, **eqn.params)
-    return [gathered(_one_after_another(known), np.asarray(positions))]
+    return [gathered(_one_after_another(inputs), np.asarray(positions))]
 
 
-def _one_after_another(known: Sequence[Dependence]) -> IndexSets:
-    width = _of(known)[0].width
-    return joined([empty(k.aval.size, width) if k.sets is None else k.sets for k in known])
+def _one_after_another(inputs: Sequence[Dependence]) -> IndexSets:
+    width = _sets_of(inputs)[0].width
+    return joined([empty(x.aval.size, width) if x.sets is None else x.sets for x in inputs])
 
 
-def _update_slice(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+def _update_slice(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
     """Numbers the elements of both arrays, and updates the numbers."""
-    first, update, *starts = known
-    if any(k.value is None for k in starts):
-        return [union([_as_all(k, first.aval.size) for k in (first, update) if k.sets is not None])]
+    first, update, *starts = inputs
+    if any(x.value is None for x in starts):
+        return [union([_as_all(x, first.aval.size) for x in (first, update) if x.sets is not None])]
     numbers = [_numbers(first.aval), _numbers(update.aval) + first.aval.size]
-    (positions,) = eqn.primitive.reference([*numbers, *(k.value for k in starts)], **eqn.params)
+    (positions,) = eqn.primitive.reference([*numbers, *(x.value for x in starts)], **eqn.params)
     return [gathered(_one_after_another([first, update]), np.asarray(positions))]
 
 
-def _as_all(known: Dependence, count: int) -> IndexSets:
+def _as_all(x: Dependence, count: int) -> IndexSets:
     """The sets of an array of that size; of another array, dense ones."""
-    assert known.sets is not None
-    return known.sets if known.aval.size == count else dense_sets([known.sets], count)
+    assert x.sets is not None
+    return x.sets if x.aval.size == count else dense_sets([x.sets], count)
 
 
-def _scatter(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+def _scatter(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
     """An element depends on itself and on all that is written to it."""
-    operand, indices, updates = known
+    operand, indices, updates = inputs
     if indices.value is None:
-        return [union([_as_all(k, operand.aval.size) for k in (operand, updates) if k.sets is not None])]
+        return [union([_as_all(x, operand.aval.size) for x in (operand, updates) if x.sets is not None])]
     sets = [] if operand.sets is None else [operand.sets]
     if updates.sets is not None:
         sets.append(grouped(updates.sets, _targets(eqn, operand, indices, updates), operand.aval.size))
@@ -228,37 +229,37 @@ def _reduced(sets: IndexSets, aval: ShapedArray, axes: Sequence[int]) -> IndexSe
     return grouped(sets, groups, int(groups.max()) + 1 if groups.size else 0)
 
 
-def _reduction(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
-    (x,) = known
+def _reduction(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
+    (x,) = inputs
     if not x.aval.size:
         return [None]
     return [_reduced(x.sets, x.aval, eqn.params["axes"]) if x.sets is not None else None]
 
 
-def _along(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+def _along(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
     """An element depends on its whole line along the axis, in all operands."""
     aval = eqn.outvars[0].aval
     axis: int = eqn.params["dimension" if "dimension" in eqn.params else "axis"]
     if not aval.size:
         return [None] * len(eqn.outvars)
     groups = _groups(eqn.invars[0].aval, (axis,))
-    lines = grouped(union(_of(known)), groups, int(groups.max()) + 1)
+    lines = grouped(union(_sets_of(inputs)), groups, int(groups.max()) + 1)
     return [gathered(lines, _groups(aval, (axis,)))] * len(eqn.outvars)
 
 
 # -- Products
 
 
-def _dot_general(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+def _dot_general(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
     """An element depends on a line of each operand, along the contracted axes."""
     (contracted, batched), aval = eqn.params["dimension_numbers"], eqn.outvars[0].aval
-    if not aval.size or not all(k.aval.size for k in known):
+    if not aval.size or not all(x.aval.size for x in inputs):
         return [None]
     n_batch, free = len(batched[0]), []
-    for k, c, b in zip(known, contracted, batched):
+    for k, c, b in zip(inputs, contracted, batched):
         free.append([i for i in range(k.aval.ndim) if i not in (*c, *b)])
     sets = []
-    for side, (k, c, b) in enumerate(zip(known, contracted, batched)):
+    for side, (k, c, b) in enumerate(zip(inputs, contracted, batched)):
         if k.sets is None:
             continue
         lines = _reduced(k.sets, k.aval, c)
@@ -272,11 +273,11 @@ def _dot_general(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
     return [union(sets)]
 
 
-def _convolution(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+def _convolution(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
     """An element depends on its window of the input, over all channels, and on the kernel."""
-    x, kernel = known
+    x, kernel = inputs
     if x.sets is None or kernel.sets is not None or eqn.params["batch_group_count"] != 1:
-        return dense(eqn, known)
+        return dense(eqn, inputs)
     numbers, aval = eqn.params["dimension_numbers"], eqn.outvars[0].aval
     batch, channel, *spatial = numbers.lhs_spec
     lines = _reduced(x.sets, x.aval, (channel,))
@@ -305,20 +306,20 @@ def _convolution(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
 # -- Inner jaxprs
 
 
-def _call(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+def _call(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
     (jaxpr,) = subjaxprs(eqn)
-    return [k.sets for k in propagate(jaxpr, known)]
+    return [x.sets for x in propagate(jaxpr, inputs)]
 
 
-def _cond(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+def _cond(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
     """The union over the branches."""
-    results = [[k.sets for k in propagate(branch, known[1:])] for branch in eqn.params["branches"]]
+    results = [[x.sets for x in propagate(branch, inputs[1:])] for branch in eqn.params["branches"]]
     return [_either(sets) for sets in zip(*results)]
 
 
 def _either(sets: Sequence[Sets]) -> Sets:
-    known_sets = [s for s in sets if s is not None]
-    return union(known_sets) if known_sets else None
+    present = [s for s in sets if s is not None]
+    return union(present) if present else None
 
 
 MAX_STEPS = 100  # steps of a loop that are propagated one by one, where its predicate is known
@@ -329,10 +330,10 @@ def _fixed_point(
     carry: list[Dependence], step: Callable[[list[Dependence]], list[Sets]], iterations: float = np.inf
 ) -> list[Dependence]:
     """The carry with all that it may depend on after any number of iterations (a fixed point), without values."""
-    carry = [Dependence(k.aval, k.sets) for k in carry]
+    carry = [Dependence(x.aval, x.sets) for x in carry]
     done = 0
     while done < iterations:
-        grown = [_either(pair) for pair in zip((k.sets for k in carry), step(carry))]
+        grown = [_either(pair) for pair in zip((x.sets for x in carry), step(carry))]
         if all(new == k.sets for new, k in zip(grown, carry)):
             break
         done += 1
@@ -343,36 +344,36 @@ def _fixed_point(
     return carry
 
 
-def _while(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+def _while(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
     """Step by step where integers alone determine the length; else a fixed point."""
-    loop = Loop.of(known, **eqn.params)
+    loop = Loop.of(inputs, **eqn.params)
     carry = list(loop.carry)
     for _ in range(MAX_STEPS):
         (condition,) = propagate(loop.cond, [*loop.cond_consts, *carry])
         if condition.value is None:
             break
         if not condition.value:
-            return [k.sets for k in carry]
+            return [x.sets for x in carry]
         carry = propagate(loop.body, [*loop.body_consts, *carry])
-    carry = _fixed_point(loop.carry, lambda carry: [k.sets for k in propagate(loop.body, [*loop.body_consts, *carry])])
-    return [k.sets for k in carry]
+    carry = _fixed_point(loop.carry, lambda carry: [x.sets for x in propagate(loop.body, [*loop.body_consts, *carry])])
+    return [x.sets for x in carry]
 
 
-def _scan(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
+def _scan(eqn: JaxprEqn, inputs: list[Dependence]) -> list[Sets]:
     """A row of the results depends on the same row of the operands, and on what the carry may depend on."""
     body, length, (operands, results) = eqn.params["jaxpr"], eqn.params["length"], loop_groups(eqn.params)
-    consts, start, xs = operands.split(known)
+    consts, start, xs = operands.split(inputs)
     avals = operands.part("xs", body.in_avals)
     rows = [Dependence(aval, None if x.sets is None else _any_row(x)) for aval, x in zip(avals, xs)]
 
     def step(carry: list[Dependence]) -> list[Sets]:
-        return [k.sets for k in results.part("carry", propagate(body, [*consts, *carry, *rows]))]
+        return [x.sets for x in results.part("carry", propagate(body, [*consts, *carry, *rows]))]
 
     def ys_of(rows: list[Dependence]) -> list[Dependence]:
         return results.part("ys", propagate(body, [*consts, *carry, *rows]))
 
     carry = _fixed_point(start, step, length)
-    last = [k.sets for k in carry]
+    last = [x.sets for x in carry]
     n_ys = len(results.positions("ys"))
     if not n_ys or not length:
         return [*last, *[None] * n_ys]
@@ -380,11 +381,11 @@ def _scan(eqn: JaxprEqn, known: list[Dependence]) -> list[Sets]:
         per_row = [ys_of(rows)] * length
     else:
         per_row = [ys_of([_row(aval, x, i) for aval, x in zip(avals, xs)]) for i in range(length)]
-    width = _of(known)[0].width
+    width = _sets_of(inputs)[0].width
     ys: list[Sets] = []
     for column in zip(*per_row):
-        parts = [empty(k.aval.size, width) if k.sets is None else k.sets for k in column]
-        ys.append(joined(parts) if any(k.sets is not None for k in column) else None)
+        parts = [empty(x.aval.size, width) if x.sets is None else x.sets for x in column]
+        ys.append(joined(parts) if any(x.sets is not None for x in column) else None)
     return [*last, *ys]
 
 

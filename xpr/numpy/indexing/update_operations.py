@@ -12,6 +12,7 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.source import depth_of_user
 from xpr.notices import warn
 from xpr.numpy import arithmetic, powers
+from xpr.numpy.axes import broadcasts_to
 from xpr.numpy.promotion import SCALARS, as_operand, convert, converter, select_scalar
 from xpr.primitives import elementwise as e
 from xpr.primitives.gather.gather_scatter import scatter_add_p, scatter_sub_p
@@ -155,11 +156,9 @@ def broadcast_values(values: Any, shape: Shape) -> Any:
     values_shape = getattr(values, "shape", ())
     if not values_shape or values_shape == shape:
         return values
-    extra = len(values_shape) - len(shape)
-    fits = values_shape[max(extra, 0) :]
-    if any(n != 1 for n in values_shape[: max(extra, 0)]) or any(
-        n not in (1, m) for n, m in zip(fits, shape[len(shape) - len(fits) :])
-    ):
+    extra = max(len(values_shape) - len(shape), 0)
+    fits = values_shape[extra:]
+    if any(n != 1 for n in values_shape[:extra]) or not broadcasts_to(fits, shape):
         raise ValueError(f"Values of shape {values_shape} don't broadcast to shape {shape}, that of x[...].")
     return broadcast_to(reshape(values, fits), shape)
 
