@@ -70,6 +70,12 @@ def test_derivatives_are_finite_at_finite_points(name):
     assert np.isfinite(np.stack(orders)).all(axis=1).tolist() == [True] * 3
 
 
+def test_soft_sign_of_complex_numbers():
+    z = np.array([3 + 4j, -1j, 0], np.complex64)
+    np.testing.assert_allclose(nn.soft_sign(jnp.array(z)), z / (np.abs(z) + 1), rtol=1e-6)
+    assert nn.soft_sign(1 + 2j).dtype == np.complex64
+
+
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_derivatives_away_from_kinks(name):
     check_grads_in_numpy(getattr(nn, name), (np.array([-3.7, -0.6, 0.4, 2.2], np.float32),), order=2)

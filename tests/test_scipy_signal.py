@@ -48,6 +48,8 @@ def test_arrays_of_which_none_is_larger(mode):
     same(signal.convolve(x, y, mode), scipy.signal.convolve(x, y, mode), 1e-5)
     with pytest.raises(ValueError, match=r"mode='valid' needs one array .* shapes are \(5, 2\) and \(3, 4\)"):
         signal.convolve(x, y, "valid")
+    with pytest.raises(ValueError, match="^correlate: mode='valid' needs one array"):
+        signal.correlate(x, y, "valid")
 
 
 def test_convolution_along_some_axes():

@@ -346,13 +346,15 @@ def mish(x: Any) -> Any:
 
 @_activation(_with_int)
 def soft_sign(x: Any) -> Any:
-    """x / (|x| + 1).
+    """x / (|x| + 1), of complex numbers too.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.nn.soft_sign(jnp.array([-1.0, 0.0, 3.0]))
     Array([-0.5 ,  0.  ,  0.75], dtype=float32)
     """
-    return e.div(x, e.add(e.abs(x), _number(1, x)))
+    size = e.abs(x)
+    divisor = e.add(size, _number(1, size))
+    return e.div(x, convert(divisor, aval_of(x).dtype) if aval_of(x).dtype in dtypes.COMPLEX else divisor)
 
 
 @_activation(_with_float)

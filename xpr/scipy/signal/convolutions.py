@@ -82,11 +82,7 @@ def convolve(
     Array([[ 1.,  2.],
            [10., 20.]], dtype=float32)
     """
-    if method not in ("auto", "direct", "fft"):
-        raise ValueError(f"convolve: method is 'auto', 'direct' or 'fft', and not {method!r}.")
-    if method == "fft":
-        return fftconvolve(in1, in2, mode)
-    return _direct("convolve", *_operands("convolve", in1, in2, mode), mode, precision)
+    return _convolved("convolve", in1, in2, mode, method, precision)
 
 
 def correlate(
@@ -112,7 +108,15 @@ def correlate(
     >>> signal.correlate(jnp.array([1., 2., 3.]), jnp.array([0., 1.]), mode="valid")
     Array([2., 3.], dtype=float32)
     """
-    return convolve(in1, jnp.flip(jnp.conj(in2)), mode, method, precision)
+    return _convolved("correlate", in1, jnp.flip(jnp.conj(in2)), mode, method, precision)
+
+
+def _convolved(name: str, in1: Any, in2: Any, mode: str, method: str, precision: PrecisionLike) -> Any:
+    if method not in ("auto", "direct", "fft"):
+        raise ValueError(f"{name}: method is 'auto', 'direct' or 'fft', and not {method!r}.")
+    if method == "fft":
+        return fftconvolve(in1, in2, mode)
+    return _direct(name, *_operands(name, in1, in2, mode), mode, precision)
 
 
 def _check_planes(name: str, in1: Any, in2: Any, boundary: str, fillvalue: float) -> None:
