@@ -21,7 +21,7 @@ from xpr.numpy import creation, reductions
 from xpr.numpy.arithmetic import multiply
 from xpr.numpy.axes import no_out, reduced_axes
 from xpr.numpy.indexing.along_axis import read, read_rows
-from xpr.numpy.indexing.masked import MaskedTracer, with_others
+from xpr.numpy.indexing.masked import MaskedTracer, with_unselected_as
 from xpr.numpy.promotion import as_operand, convert, promote_inexact
 from xpr.numpy.reductions import computed_in, elements_along
 from xpr.primitives import elementwise as e
@@ -304,7 +304,7 @@ def _of_selected(
     name: str, a: MaskedTracer, q: Any, axes: tuple[int, ...], method: str, keepdims: bool, ignore_nan: bool
 ) -> Any:
     """Quantiles of the elements that a mask selects: the other elements are replaced by nan, and ignored."""
-    values = with_others(a, axes, np.nan)
+    values = with_unselected_as(a, axes, np.nan)
     result = _quantile(name, values, q, axes, None, False, method, keepdims, None, True)
     if ignore_nan:
         return result

@@ -312,13 +312,14 @@ def _broadcast(trace: MaskTrace, x: Any, params: dict[str, Any]) -> dict[str, An
 def _reshaped(trace: MaskTrace, x: Any, params: dict[str, Any]) -> dict[str, Any] | None:
     """A reshape that leaves the axes of selected elements alone."""
 
-    def runs(shape: Shape) -> list[Any]:  # the products of the sizes between such axes, and their dimensions
-        found: list[Any] = [1]
+    def sizes_between(shape: Shape) -> list[Any]:
+        """The products of the sizes between such axes, and between those the axes' dimensions."""
+        sizes: list[Any] = [1]
         for n in shape:
-            found = [*found, n, 1] if is_symbolic_dim(n) else [*found[:-1], found[-1] * n]
-        return found
+            sizes = [*sizes, n, 1] if is_symbolic_dim(n) else [*sizes[:-1], sizes[-1] * n]
+        return sizes
 
-    if runs(aval_of(x).shape) != runs(params["new_sizes"]):
+    if sizes_between(aval_of(x).shape) != sizes_between(params["new_sizes"]):
         return None
     return {**params, "new_sizes": trace.sizes(params["new_sizes"])}
 
@@ -432,7 +433,7 @@ def all_elements(selected: MaskedTracer, given: Tracer, shape: Shape) -> Any:
     return reshape(value, shape)
 
 
-def with_others(selected: MaskedTracer, axes: Sequence[int], value: Any) -> Any:
+def with_unselected_as(selected: MaskedTracer, axes: Sequence[int], value: Any) -> Any:
     """All elements, with a value in place of those that are not selected, for a reduction over axes.
 
     Raises:

@@ -173,7 +173,7 @@ class _Mask:
         self.array, self.shape = array, shape
 
 
-def _indexer(indexer: Any, position: int, inside: bool) -> list[Any]:
+def _indexer(indexer: Any, position: int, in_tuple: bool) -> list[Any]:
     """The normal form of an indexer that is neither an integer, a slice, None nor ellipsis."""
     if isinstance(indexer, (bool, np.bool_)):
         return [Flag(bool(indexer))]
@@ -182,7 +182,7 @@ def _indexer(indexer: Any, position: int, inside: bool) -> list[Any]:
     if type(indexer) is Array or isinstance(indexer, Tracer):
         value: Any = indexer
     elif isinstance(indexer, (list, tuple)):
-        value = _from_sequence(indexer, inside)
+        value = _from_sequence(indexer, in_tuple)
     elif isinstance(indexer, (np.ndarray, np.generic)):
         value = indexer
     elif isinstance(indexer, str) or not (hasattr(indexer, "__jax_array__") or hasattr(indexer, "__xpr_array__")):
@@ -216,8 +216,9 @@ def _integer_like(indexer: Any, position: int) -> Any:
         ) from None
 
 
-def _from_sequence(indexer: Any, inside: bool) -> Any:
-    if not inside:
+def _from_sequence(indexer: Any, in_tuple: bool) -> Any:
+    """The array of a list or a nested tuple, which is an indexer only as an element of an index."""
+    if not in_tuple:
         raise TypeError(
             "Using a non-tuple sequence for multidimensional indexing is not allowed: a "
             f"{type(indexer).__name__} could name several axes, or several elements along one. For several axes use a "
