@@ -10,7 +10,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.helpers import check_grads_in_numpy
 from tests.peer import JAX, beside_jax, check, close, evaluate
-from xpr import ad_checkpoint, nn
+from xpr import ad_checkpoint, export, nn
 
 rng = np.random.default_rng(0)
 NAMES = {
@@ -181,6 +181,20 @@ def test_no_nan_from_rows_that_are_masked_everywhere():
     x, none = jnp.array([1.0, 2.0]), jnp.array([False, False])
     close(xpr.grad(lambda x: nn.softmax(x, where=none)[0])(x), [0.0, 0.0])
     close(nn.logsumexp(x, where=none), -np.inf)
+
+
+def test_the_mean_of_no_exponentials_is_nan():
+    assert np.isnan(nn.logmeanexp(jnp.zeros(0)))
+    assert np.isnan(nn.logmeanexp(jnp.ones(2), where=jnp.zeros(2, bool)))
+    assert np.isnan(nn.logmeanexp(jnp.zeros((0, 2)), axis=0)).tolist() == [True, True]
+
+
+def test_logmeanexp_of_sizes_that_are_not_known():
+    x = jnp.array([[1.0, -2.0, 3.0], [0.5, 2.0, -1.0]])
+    symbolic = xpr.ShapeDtypeStruct(export.symbolic_shape("n, 3"), jnp.float32)
+    exported = export.export(xpr.jit(lambda x: nn.logmeanexp(x, axis=0)))(symbolic)
+    close(exported.call(x), nn.logmeanexp(x, axis=0))
+    close(xpr.jit(lambda x: nn.logmeanexp(x[x > 0]))(x), nn.logmeanexp(x[x > 0]))
 
 
 def test_one_hot_of_more_classes_than_the_indices_dtype_holds():

@@ -9,6 +9,7 @@ import scipy.stats
 
 import xpr
 import xpr.numpy as jnp
+from xpr import export
 from xpr.scipy import stats
 
 rng = np.random.default_rng(0)
@@ -215,6 +216,14 @@ def test_derivative_of_the_standard_error():
     with xpr.enable_x64(True):
         step = 1e-6 * np.eye(6)[2]
         close(xpr.grad(stats.sem)(x)[2], (stats.sem(x + step) - stats.sem(x - step)) / 2e-6, 1e-7)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_standard_errors_of_sizes_that_are_not_known(axis):
+    x = jnp.array([[1.0, -2.0, 3.0], [0.5, 2.0, -1.0]], jnp.float32)
+    symbolic = xpr.ShapeDtypeStruct(export.symbolic_shape("n, m"), x.dtype)
+    exported = export.export(xpr.jit(lambda x: stats.sem(x, axis)))(symbolic)
+    np.testing.assert_allclose(exported.call(x), stats.sem(x, axis), rtol=1e-6)
 
 
 @pytest.mark.parametrize(

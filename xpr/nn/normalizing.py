@@ -6,6 +6,7 @@ a constant: the result is invariant to shifts, so its contribution would be zero
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -19,13 +20,14 @@ from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
-from xpr.dimensions.expressions import as_size
+from xpr.dimensions.expressions import as_size, is_symbolic_dim
 from xpr.numpy import arithmetic, exponentials, powers, reductions, statistics
 from xpr.numpy.axes import reduced_axes
 from xpr.numpy.creation import asarray
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact, promote_shapes, requested_dtype
 from xpr.numpy.reductions import boolean_mask, broadcast_back, elements_along, summed
 from xpr.primitives import elementwise as e
+from xpr.primitives.dimension_values import size_as
 from xpr.primitives.reductions import reduce_max_of_numbers_p
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, full, one_axis
 from xpr.primitives.slicing import broadcasted_iota, select
@@ -244,10 +246,14 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
     total = logsumexp(x, axis, keepdims=keepdims, where=where)
     shape = aval_of(as_operand(x)).shape
     axes = reduced_axes(axis, len(shape))
-    if where is None:
-        return arithmetic.subtract(total, float(np.log(max(elements_along(shape, axes), 1))))
-    count = reductions.sum(broadcast_to(where, shape), axes, keepdims=keepdims)
-    return arithmetic.subtract(total, exponentials.log(convert(count, dtypes.real_part_of(aval_of(total).dtype))))
+    real = dtypes.real_part_of(aval_of(total).dtype)
+    if where is not None:
+        count = convert(reductions.sum(broadcast_to(where, shape), axes, keepdims=keepdims), real)
+    elif is_symbolic_dim(size := elements_along(shape, axes)):
+        count = size_as(size, real)
+    else:
+        return arithmetic.subtract(total, float(np.log(size)) if size else -math.inf)
+    return arithmetic.subtract(total, exponentials.log(count))
 
 
 @compiled_eagerly("axis")

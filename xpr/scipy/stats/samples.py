@@ -9,10 +9,12 @@ import numpy as np
 
 from xpr import numpy as jnp
 from xpr.control.compiled_eagerly import compiled_eagerly
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.numpy.axes import one_axis
 from xpr.numpy.indexing.take import take_along_axis
 from xpr.numpy.promotion import promote_inexact
 from xpr.primitives.cumulative import cummax, cummin
+from xpr.primitives.dimension_values import size_as
 
 __all__ = ["mode", "rankdata", "sem"]
 
@@ -176,4 +178,5 @@ def sem(
         count = jnp.sum(~jnp.isnan(a), axis, keepdims=keepdims)
         return jnp.nanstd(a, axis, ddof=ddof, keepdims=keepdims) / jnp.sqrt(count).astype(a.real.dtype)
     size = a.size if axis is None else a.shape[axis]
-    return jnp.std(a, axis, ddof=ddof, keepdims=keepdims) / math.sqrt(size)
+    root = jnp.sqrt(size_as(size, a.real.dtype)) if is_symbolic_dim(size) else math.sqrt(size)
+    return jnp.std(a, axis, ddof=ddof, keepdims=keepdims) / root
