@@ -698,3 +698,10 @@ def test_cumulative_operations_along_symbolic_axes_are_lowered_for_gpus():
     for fun in (jnp.cumsum, lax.cummax, lax.cumlogsumexp, xpr.grad(lambda x: lax.cumlogsumexp(x).sum())):
         text = export.export(xpr.jit(fun), platforms=("cuda",))(x).mlir_module()
         assert "stablehlo.while" in text
+
+
+def test_coefficients_of_unknown_number_are_refused_by_their_size():
+    coefficients = xpr.ShapeDtypeStruct(export.symbolic_shape("a"), jnp.float32)
+    for function in (jnp.poly, lambda p: jnp.polyval(p, 2.0)):
+        with pytest.raises(InconclusiveDimensionOperation, match="'a' is used where an integer is needed"):
+            export.export(xpr.jit(function))(coefficients)

@@ -94,7 +94,7 @@ def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitord
     octets = move_axis(a, axis, aval_of(a).ndim - 1)
     *shape, n = aval_of(octets).shape
     wide = (*shape, n, 8)
-    repeated = broadcast_in_dim(octets, wide, tuple(np.arange(len(wide) - 1).tolist()))
+    repeated = broadcast_in_dim(octets, wide, tuple(range(len(wide) - 1)))
     positions = broadcast_in_dim(_bit_positions(bitorder), wide, (len(wide) - 1,))
     bits = reshape(e.bitwise_and(e.shift_right_logical(repeated, positions), np.uint8(1)), (*shape, 8 * n))
     if count is not None:

@@ -47,7 +47,7 @@ def poly(seq_of_zeros: Any) -> Any:
     (zeros,) = promote_inexact(zeros)
     dtype = aval_of(zeros).dtype
     result: Any = full((1,), 1, dtype)
-    for i in np.arange(aval_of(zeros).size).tolist():
+    for i in range(aval_of(zeros).size):
         root = reshape(slice_in_dim(zeros, i, i + 1), ())
         zero = full((1,), 0, dtype)
         result = e.sub(joined([result, zero], 0), e.mul(joined([zero, result], 0), root))

@@ -47,7 +47,7 @@ def polyval(p: Any, x: Any, *, unroll: int = 16) -> Any:
     shape = broadcast_shapes(tuple(rows), aval_of(x).shape)
     p, x = convert(p, dtype), broadcast_to(convert(x, dtype), shape)
     y = creation.zeros(shape, dtype)
-    for i in np.arange(n).tolist():
+    for i in range(n):
         coefficient = broadcast_to(reshape(slice_in_dim(p, i, i + 1), rows), shape)
         y = coefficient if i == 0 else e.add(e.mul(y, x), coefficient)
     return y
@@ -153,7 +153,7 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
         return creation.zeros(1, dtype), u
     lead = slice_in_dim(v, 0, 1)
     quotients = []
-    for i in np.arange(n - m + 1).tolist():
+    for i in range(n - m + 1):
         quotients.append(e.div(slice_in_dim(u, i, i + 1), lead))
         step = e.mul(broadcast_to(quotients[-1], (m,)), v)
         taken = e.sub(slice_in_dim(u, i, i + m), step)
