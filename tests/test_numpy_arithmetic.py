@@ -123,7 +123,7 @@ def test_integers_that_the_compiler_knows_are_divided_as_arguments_are(dtype):
 @pytest.mark.optimized
 @pytest.mark.parametrize("shape", [(), (16,), (32, 1), (4, 1, 16)])
 def test_divisors_that_are_broadcast_are_inverted_once(shape):
-    """The compiler multiplies by the inverses of the few numbers, also where several divisions and others share them."""
+    """The compiler multiplies by the inverses of the few numbers, also where several operations share them."""
 
     def quotients(x, few):
         divisors = jnp.broadcast_to(few, x.shape)
