@@ -10,7 +10,7 @@ from typing import Any
 from xpr import dtypes
 from xpr import numpy as jnp
 from xpr.control.compiled_eagerly import compiled_eagerly
-from xpr.dimensions.expressions import as_size
+from xpr.dimensions.expressions import as_size, is_symbolic_dim
 from xpr.primitives.precision import Precision
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
@@ -109,10 +109,17 @@ def _weights(
 
 
 def _resampled(image: Any, axes: Sequence[int], weights: Sequence[Any], precision: Any) -> Any:
-    for axis, matrix in zip(axes, weights):
+    for axis, matrix in sorted(zip(axes, weights), key=lambda pair: _cost(*pair[1].shape)):
         moved = jnp.moveaxis(image, axis, -1)
         image = jnp.moveaxis(jnp.matmul(moved, matrix, precision=precision), -1, axis)
     return image
+
+
+def _cost(size: Any, new_size: Any) -> float:
+    """By this number axes are to be resampled in order, for the fewest multiplications; shrinking ones come first."""
+    if is_symbolic_dim(size) or is_symbolic_dim(new_size) or not size or not new_size:
+        return 0.0
+    return 1 / size - 1 / new_size
 
 
 def _method(method: str | ResizeMethod) -> ResizeMethod:
