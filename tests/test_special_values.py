@@ -137,3 +137,23 @@ def test_an_axis_that_is_not_there_is_an_index_error_too():
     for error in (IndexError, ValueError):
         with pytest.raises(error, match="axis 3 is out of bounds for an array of 3 axes"):
             jnp.expand_dims(jnp.zeros((2, 2)), 3)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("exponent", [-0.5, 0.5, 1.5])
+def test_powers_by_square_roots_are_powers(exponent, dtype):
+    """Also of zeros, infinities and negative numbers; their derivatives are those by a traced exponent."""
+    with xpr.enable_x64():
+        special = [0.0, -0.0, np.inf, -np.inf, np.nan, -1.0, -7.5]
+        x = jnp.array([*special, *np.geomspace(1e-3, 1e3, 5000)], dtype)
+        power, traced = xpr.jit(lambda x: x**exponent), xpr.jit(lambda x, y: x**y)
+        with np.errstate(all="ignore"):
+            expected = np.power(np.abs(np.asarray(x, np.float64)), exponent)
+        expected[[i for i, n in enumerate(special) if -np.inf < n < 0]] = np.nan
+        units = 1.5 * float(jnp.finfo(dtype).eps)
+        np.testing.assert_allclose(np.asarray(power(x), np.float64), expected, units)
+        assert not np.signbit(np.asarray(power(x))[:2]).any()
+        positive = x[len(special) :]
+        slope = xpr.grad(lambda x: power(x).sum())(positive)
+        expected = xpr.grad(lambda x: traced(x, jnp.array(exponent, dtype)).sum())(positive)
+        np.testing.assert_allclose(np.asarray(slope, np.float64), np.asarray(expected, np.float64), 4 * units)

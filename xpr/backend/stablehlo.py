@@ -307,6 +307,13 @@ class Builder:
         self.module.constants[written.name] = value
         return written
 
+    def known_number(self, x: Value) -> Any:
+        """The number that all elements of an array are, if it is a constant; else None."""
+        name, operands, _ = self.definitions.get(x, ("", (), ""))
+        source = operands[0] if name == "stablehlo.broadcast_in_dim" else x
+        value = self.module.constants.get(source.name)
+        return None if value is None or np.ndim(value) else np.asarray(value).item()
+
     # -- Symbolic dimensions
 
     def dimension(self, size: Any) -> Value:

@@ -133,6 +133,8 @@ def integer_pow(x: Any, y: int) -> Any:
 
 def _pow_partial_base(t: Any, x: Any, y: Any, out: Any) -> Any:
     """y x^(y-1), and zero at 0^0."""
+    if isinstance(y, (np.generic, *PYTHON_SCALARS)) and y != 0:
+        return mul(t, mul(y, pow(x, scalar(y - 1, y))))
     at_corner = bitwise_and(eq(x, scalar(0, x)), eq(y, scalar(0, y)))
     shape = aval_of(out).shape
     one = full(shape, 1, aval_of(y).dtype)
@@ -165,9 +167,20 @@ def _pow_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> l
     return [b.op("stablehlo.clamp", [least, power, greatest], aval)]
 
 
+_lower_any_power = on_cpu("pow", _pow_lower, exponentials.power, long_exponentials.power)
+_LOWER_BY_ROOT = {
+    n + 0.5: on_cpu(f"pow_{2 * n + 1}_halves", _pow_lower, exponentials.power_by_root(n), exponentials.power_by_root(n))
+    for n in (-1, 0, 1)  # three roundings would be off by 2.1 units in the last place
+}
+
+
+def _pow_lower_by_exponent(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
+    """By the square root where the exponent is a constant, -1/2, 1/2 or 3/2."""
+    return _LOWER_BY_ROOT.get(b.known_number(operands[1]), _lower_any_power)(b, operands, avals)
+
+
 pow_p = elementwise(
-    "pow", fusion="expensive", over=INEXACT, reference=_pow_reference,
-    lowers_to=on_cpu("pow", _pow_lower, exponentials.power, long_exponentials.power),
+    "pow", fusion="expensive", over=INEXACT, reference=_pow_reference, lowers_to=_pow_lower_by_exponent,
     partials=[_pow_partial_base, _pow_partial_exponent],
 )  # fmt: skip
 

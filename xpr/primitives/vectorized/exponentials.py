@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -193,6 +194,19 @@ def power(x: Expression, y: Expression) -> Expression:
     product = select(log2.equals(0) | exponent.equals(0), 0.0, exponent * log2)
     result = exponential_of_2(product).to(float32)
     return select(x.bits_as(int32) < 0, result * negative_power_sign(size, y, 2.0**24), result)
+
+
+def power_by_root(n: int) -> Callable[[Expression, Expression], Expression]:
+    """The formula of x^(n + 1/2), n from -1 on: |x|^n sqrt(|x|), and nan for negative numbers other than -inf."""
+
+    def formula(x: Expression, y: Expression) -> Expression:
+        size = abs(x)
+        result = 1.0 / size.sqrt() if n < 0 else size.sqrt()
+        for _ in range(n):
+            result = size * result
+        return select((x < 0.0) & (size < math.inf), math.nan, result)
+
+    return formula
 
 
 def corrected_reciprocal_cube_root(x: Expression, rough: Expression) -> Expression:
