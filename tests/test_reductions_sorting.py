@@ -157,6 +157,22 @@ def test_top_k_of_wide_numbers(dtype):
 
 
 @pytest.mark.parametrize("dtype", [*REAL, "int64", "uint64", "float64"], ids=str)
+@pytest.mark.parametrize("n", [70, 1000])
+def test_every_lowering_of_top_k(dtype, n):
+    """Few elements are found in C on CPU, others by a sort, and elsewhere by XLA; all give what NumPy gives."""
+    with xpr.enable_x64():
+        some = floats(2, n).astype(dtype)
+        for x in (few_values((2, n), dtype, special=True), some, np.sort(some), np.sort(some)[:, ::-1], some * 0):
+            for k in (1, 4, n // 16, n // 2):
+                wanted = sorting.top_k_p.reference([x], k=k, axis=1)
+                for platform in ("cpu", "cuda"):
+                    for result, expected in zip(
+                        run_lowered(sorting.top_k_p, x, platform=platform, k=k, axis=1), wanted
+                    ):
+                        same(result, expected)
+
+
+@pytest.mark.parametrize("dtype", [*REAL, "int64", "uint64", "float64"], ids=str)
 @pytest.mark.parametrize("n", [30, 3000])
 def test_every_lowering_of_order_statistics(dtype, n):
     """Short rows are sorted and long ones are not, on CPU with functions in C; all give what NumPy gives."""
@@ -183,9 +199,11 @@ def test_quantiles_of_many_numbers(method):
 
 
 def test_nan_is_the_greatest_whatever_its_sign():
+    """0 and -0 are equal where all is sorted, and not where the greatest are selected, as in JAX."""
     x = np.array([1, -np.nan, np.inf, np.nan], np.float32)
     for find in (lax.top_k, xpr.jit(lax.top_k, static_argnums=1)):
         assert find(x, 3)[1].tolist() == [1, 3, 2]
+        assert find(np.array([-0.0, -0.0, 0.0, -0.0], np.float32), 2)[1].tolist() == [2, 0]
     for sort in (lax.sort, xpr.jit(lax.sort)):
         np.testing.assert_array_equal(sort(x), [1, np.inf, np.nan, np.nan])
 

@@ -24,12 +24,13 @@ from xpr.config import native_code_wanted
 
 LIBRARY = Path(__file__).parent / "c" / "native.so"  # compiled by hatch_build.py
 SORT, ORDER, SELECT = "xpr_sort", "xpr_order", "xpr_select"  # described in c/sort.c
+TOP_K = "xpr_top_k"  # in c/top_k.c
 INDEX = "xpr_index"  # in c/argminmax.c
 THREEFRY = "xpr_threefry"  # in c/threefry.c
 MATVEC = "xpr_matvec"  # in c/matvec.c
 MATMUL = "xpr_matmul"  # in c/matmul.c
 REDUCE = "xpr_reduce"  # in c/reduce.c
-_TARGETS = (SORT, ORDER, SELECT, INDEX, THREEFRY, MATVEC, MATMUL, REDUCE)
+_TARGETS = (SORT, ORDER, SELECT, TOP_K, INDEX, THREEFRY, MATVEC, MATMUL, REDUCE)
 THREADED = "xpr_threaded_"  # names of routines that c/lapack.c calls begin so
 _lock = threading.Lock()
 

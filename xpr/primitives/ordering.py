@@ -227,12 +227,12 @@ def read_rows(b: Builder, x: Value, indices: Value, dimension: int) -> Value:
 # -- In NumPy
 
 
-def np_ordered(x: np.ndarray) -> np.ndarray:
+def np_ordered(x: np.ndarray, merge_zeros: bool = True) -> np.ndarray:
     """`ordered`, in NumPy."""
     wide = int64 if x.dtype.itemsize > 4 else int32
     if x.dtype in FLOATS:
         x = x.astype(np.float64 if wide == int64 else np.float32)
-        bits = (x + x.dtype.type(0)).view(wide)  # -0 + 0 is 0
+        bits = (x + x.dtype.type(0) if merge_zeros else x).view(wide)  # -0 + 0 is 0
         bits = bits ^ ((bits >> (_BITS[wide] - 1)) & wide.type(_ALL_BUT_SIGN[wide]))
         return np.where(np.isnan(x), wide.type(_ALL_BUT_SIGN[wide]), bits)
     if x.dtype in UNSIGNED and x.dtype.itemsize >= 4:
