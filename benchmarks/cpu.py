@@ -60,6 +60,7 @@ ORDER: dict[str, Operation] = {
     "sort": (lambda np, x: np.sort(x), one),
     "argsort": (lambda np, x: np.argsort(x), one),
     "sort of rows of 1000": (lambda np, x: np.sort(x), lambda normal, n: [normal(n // 1000, 1000)]),
+    "convolve with 100": (lambda np, x, w: np.convolve(x, w), lambda normal, n: [normal(n), normal(100)]),
     "median": (lambda np, x: np.median(x), one),
     "histogram, 50 bins": (lambda np, x: np.histogram(x, 50)[0], one),
     "searchsorted in 1000": (
@@ -112,6 +113,8 @@ def torch() -> Library | None:
         asarray=torch.from_numpy,
         sort=lambda x: torch.sort(x).values,
         cumsum=lambda x: torch.cumsum(x, 0),
+        max=torch.amax,
+        convolve=lambda x, w: torch.conv1d(x[None, None], w.flip(0)[None, None], padding=len(w) - 1)[0, 0],
         histogram=lambda x, bins: (torch.histc(x, bins),),
         transpose=lambda x: x.T,
         sum=lambda x, *axes: torch.sum(x, *axes),

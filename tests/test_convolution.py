@@ -16,6 +16,7 @@ import xpr.numpy as jnp
 from tests.helpers import close, lowered
 from tests.peer import JAX, agree, beside_jax
 from xpr import lax
+from xpr.backend import native
 from xpr.primitives.windows.convolution import conv_general_dilated_p
 
 SEEDS = range(8)
@@ -145,7 +146,7 @@ def test_lowering() -> None:
     plain = convolutions("cpu", (2, 3, 8), (4, 3, 3))
     assert plain.count('"stablehlo.convolution"') == 1
     assert "#stablehlo.conv<[b, f, 0]x[o, i, 0]->[b, f, 0]>" in plain
-    depthwise = {"lhs": (2, 3, 8), "rhs": (3, 1, 3), "feature_group_count": 3}
+    depthwise = {"lhs": (2, 3, 9000), "rhs": (300, 1, 3), "feature_group_count": 3}
     assert convolutions("cpu", **depthwise).count('"stablehlo.multiply"') == 3
     assert '"stablehlo.convolution"' in convolutions("cuda", **depthwise)
     grouped = {"lhs": (2, 4, 8), "rhs": (4, 2, 3), "feature_group_count": 2}
@@ -153,6 +154,66 @@ def test_lowering() -> None:
     assert convolutions("cuda", **grouped).count('"stablehlo.convolution"') == 1
     assert '"stablehlo.dot_general"' in convolutions("cpu", (9, 9, 8), (9, 9, 8))
     assert '"stablehlo.dot_general"' in convolutions("cpu", (2, 3, 8), (4, 3, 1))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_convolutions_of_features_by_themselves(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of few features and many, with short rows and long ones; their gradients, by functions in C and without them."""
+    draw, rng = random.Random(seed), np.random.default_rng(seed)
+    space = "HW"[: draw.choice([1, 2])]
+    features = draw.choice([1, 1, 2, 3, 17, 40])
+    channels_last, channels_first = ("N" + space + "C", space + "IO"), ("NC" + space, "OI" + space)
+    image_layout, window_layout = draw.choice([channels_last, channels_first])
+    sizes = {"N": draw.choice([1, 3]), "C": features, "O": features, "I": 1}
+    dtype = draw.choice([np.float32, np.float64])
+
+    def array(layout: str, lengths: list[int]) -> np.ndarray:
+        shape = [sizes[c] if c in sizes else draw.choice(lengths) for c in layout]
+        return rng.normal(size=shape).astype(dtype)
+
+    x, w = array(image_layout, [7, 20, 90]), array(window_layout, [1, 4, 7])
+    arguments = {
+        "window_strides": [draw.choice([1, 1, 2]) for _ in space],
+        "padding": [(draw.choice([-1, 0, 3]), 2) for _ in space],
+        "lhs_dilation": [draw.choice([1, 2]) for _ in space],
+        "rhs_dilation": [draw.choice([1, 1, 2]) for _ in space],
+        "dimension_numbers": (image_layout, window_layout, image_layout),
+        "feature_group_count": features,
+    }
+
+    def results() -> list[Any]:
+        convolve = functools.partial(lax.conv_general_dilated, **arguments)
+        return [convolve(x, w), *xpr.grad(lambda x, w: (convolve(x, w) ** 2).sum(), (0, 1))(x, w)]
+
+    with xpr.enable_x64():
+        found = results()
+        monkeypatch.setattr("xpr.primitives.native_calls.are_possible", lambda b, aval: False)
+        xpr.clear_caches()
+        for result, expected in zip(found, results()):
+            largest = max(1.0, float(np.abs(expected).max(initial=0)))
+            np.testing.assert_allclose(result, expected, 0, largest * (1e-4 if dtype == np.float32 else 1e-12))
+    xpr.clear_caches()
+
+
+@pytest.mark.skipif(not native.available(), reason="the functions in C are not there")
+def test_which_convolutions_are_computed_in_c() -> None:
+    """Large windows and small arrays of single features, and gradients to windows; not those of strides along rows."""
+
+    def is_called(f: Callable[..., Any], *shapes: tuple[int, ...]) -> bool:
+        return "xpr_convolution" in xpr.jit(f).lower(*[np.ones(shape, np.float32) for shape in shapes]).as_text()
+
+    def depthwise(x: Any, w: Any, strides: Any = (1, 1)) -> Any:
+        layouts = ("NHWC", "HWIO", "NHWC")
+        return lax.conv_general_dilated(
+            x, w, strides, "SAME", dimension_numbers=layouts, feature_group_count=x.shape[-1]
+        )
+
+    gradient = xpr.grad(lambda w, x: depthwise(x, w).sum())
+    assert is_called(depthwise, (2, 56, 56, 64), (7, 7, 1, 64)) and is_called(depthwise, (1, 9, 9, 2), (3, 3, 1, 2))
+    assert is_called(gradient, (3, 3, 1, 64), (2, 56, 56, 64)) and is_called(jnp.convolve, (1000,), (500,))
+    assert not is_called(depthwise, (2, 99, 99, 64), (3, 3, 1, 64))
+    assert not is_called(lambda x, w: depthwise(x, w, (1, 2)), (2, 56, 56, 64), (7, 7, 1, 64))
+    assert not is_called(depthwise, (2, 56, 56, 64), (7, 7, 1, 128))
 
 
 @pytest.mark.parametrize("call, error, words", [

@@ -1,10 +1,12 @@
 """Lowering of convolutions to StableHLO.
 
 On CPU, XLA has a fast kernel for plain convolutions alone; others become nested loops, an element at a time.
-Four kinds are therefore lowered to other operations (f32, 2 cores; before -> after):
+Five kinds are therefore lowered to other operations (f32, 2 cores; before -> after):
 
 * depthwise (one feature in each group), small window: a sum over the window's elements of shifted images times a
   kernel element. 32x1000x16, window 5: 42 -> 0.8 ms; 8x28x28x32, window 3x3: 5.1 -> 0.5 ms.
+* depthwise, other windows, and gradients to the kernel: a call of C (`native_convolution.py`). 2x56x56x64, window 7x7:
+  25 -> 1.1 ms, its gradients 76 -> 4; two vectors of 1000: 6.5 -> 0.2 ms.
 * a few groups: a convolution for each. The gradient to the kernel of 4 groups of 8 features: 117 -> 2 ms.
 * windows that cover the whole image, or one position: a dot. The gradient to a 1x1 kernel, 25088 positions: 12 -> 4 ms.
 * complex numbers, on any platform: four real convolutions.
@@ -28,6 +30,7 @@ from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.primitives.dot_lowering import free_axes, lower_dot_general
 from xpr.primitives.precision import in_one_dtype, precision_text, summed_in
+from xpr.primitives.windows.native_convolution import native_convolution
 from xpr.primitives.windows.sizes import Pads
 
 Axes = tuple[int, ...]
@@ -65,6 +68,8 @@ def _lower_complex(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params:
 def _lower_real(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: dict[str, Any]) -> Value:
     tuned = b.platform == "cpu" and out.dtype == lhs.aval.dtype and out.dtype.itemsize >= 4
     if tuned and out.size and lhs.aval.size and not (lhs.aval.is_symbolic or rhs.aval.is_symbolic):
+        if (called := _called(b, lhs, rhs, out, params)) is not None:
+            return called
         if _is_depthwise(rhs.aval, params):
             return _lower_depthwise(b, lhs, rhs, out, params)
         if _is_contraction(lhs.aval, rhs.aval, params):
@@ -130,12 +135,48 @@ def _numbers_text(lhs: Axes, rhs: Axes, out: Axes) -> str:
     return f"#stablehlo.conv<{one(lhs, 'b', 'f')}x{one(rhs, 'o', 'i')}->{one(out, 'b', 'f')}>"
 
 
+# -- As a call of C
+
+# Elements of a window, above which XLA's sum over it is slower; products that one thread adds as soon as several.
+_SMALL_WINDOW, _FEW_PRODUCTS = 32, 1 << 20
+
+
+def _called(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: dict[str, Any]) -> Value | None:
+    """By a function in C, where each feature, or image of a batch in groups, is convolved with a window of its own."""
+    lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
+    groups, of_batch = params["feature_group_count"], params["batch_group_count"]
+    window = math.prod(rhs.aval.shape[axis] for axis in rhs_spec[2:])
+    if of_batch > 1:
+        is_alone = of_batch == lhs.aval.shape[lhs_spec[0]] == rhs.aval.shape[rhs_spec[0]]
+        orders = (lhs_spec[1], *lhs_spec[2:], lhs_spec[0]), (rhs_spec[1], *rhs_spec[2:], rhs_spec[0])
+    else:
+        is_alone = rhs.aval.shape[rhs_spec[1]] == 1 and rhs.aval.shape[rhs_spec[0]] == groups
+        is_alone = is_alone and (window > _SMALL_WINDOW or out.size * window <= _FEW_PRODUCTS)
+        orders = (lhs_spec[0], *lhs_spec[2:], lhs_spec[1]), (*rhs_spec[2:], rhs_spec[1], rhs_spec[0])
+    if not is_alone:
+        return None
+    images = _padded(b, b.transpose(lhs, orders[0]), params["padding"], params["lhs_dilation"])
+    kernel = b.transpose(rhs, orders[1])
+    if of_batch == 1:
+        kernel = b.reshape(kernel, (*kernel.aval.shape[:-2], groups))
+    result = native_convolution(b, images, kernel, out, params)
+    if result is None:
+        return None
+    if of_batch > 1:
+        result = b.reshape(result, (1, *result.aval.shape))
+    return _in_order(b, result, (out_spec[0], *out_spec[2:], out_spec[1]))
+
+
 # -- As a sum over the window
 
 
 def _is_depthwise(rhs: ShapedArray, params: dict[str, Any]) -> bool:
     _, into, *space = params["dimension_numbers"].rhs_spec
-    return rhs.shape[into] == 1 and params["batch_group_count"] == 1 and math.prod(rhs.shape[a] for a in space) <= 32
+    return (
+        rhs.shape[into] == 1
+        and params["batch_group_count"] == 1
+        and math.prod(rhs.shape[a] for a in space) <= _SMALL_WINDOW
+    )
 
 
 def _lower_depthwise(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: dict[str, Any]) -> Value:
