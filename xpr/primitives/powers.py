@@ -134,7 +134,7 @@ def integer_pow(x: Any, y: int) -> Any:
 def _pow_partial_base(t: Any, x: Any, y: Any, out: Any) -> Any:
     """y x^(y-1), and zero at 0^0."""
     if isinstance(y, (np.generic, float, complex)) and y != 0:
-        return mul(t, mul(y, pow(x, scalar(y - 1, y))))
+        return mul(t, mul(y, pow(x, scalar(-1, y) + y)))
     at_corner = bitwise_and(eq(x, scalar(0, x)), eq(y, scalar(0, y)))
     shape = aval_of(out).shape
     one = full(shape, 1, aval_of(y).dtype)
