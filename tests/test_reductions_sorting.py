@@ -18,6 +18,7 @@ from xpr.core.avals import aval_of
 from xpr.core.primitive import registered
 from xpr.primitives import argminmax, cumulative, recurrences, reductions, sorting
 from xpr.primitives.sorting import order_statistics
+from xpr.primitives.true_indices import true_indices, true_indices_p
 
 REAL = ("float32", "float16", ml_dtypes.bfloat16, "int32", "uint8", "int16", "uint32", "bool")
 SHAPES = [((7,), 0), ((3, 50), 1), ((5, 3, 4), 1)]
@@ -185,6 +186,22 @@ def test_every_lowering_of_order_statistics(dtype, n):
                     same(got, wanted)
                 same(order_statistics(jnp.asarray(x), ranks), wanted)
                 same(xpr.jit(lambda x, ranks=ranks: order_statistics(x, ranks, 0))(x.T), wanted.T)
+
+
+@pytest.mark.parametrize("shape", [(1000,), (3, 77), (2, 3, 50), (5, 8), (2, 0)])
+def test_every_lowering_of_true_indices(shape):
+    """On CPU in C, but for negative fill values; elsewhere each index is scattered to its rank."""
+    rng = np.random.default_rng(0)
+    for share in (0, 0.1, 0.5, 1):
+        mask = rng.random(shape) < share
+        for size in (1, 5, shape[-1] + 9):
+            for fill_value in (0, 7, -1):
+                params = {"size": size, "fill_value": fill_value}
+                wanted = true_indices_p.reference([mask], **params)
+                for platform in ("cpu", "cuda"):
+                    same(run_lowered(true_indices_p, mask, platform=platform, **params), wanted)
+    with pytest.raises(TypeError, match=r"true_indices: takes booleans with at least one axis, and got f32\[3\]"):
+        true_indices(floats(3), 1, 0)
 
 
 @pytest.mark.parametrize("method", ["linear", "higher", "midpoint", "lower"])

@@ -4,6 +4,7 @@ import numpy as np
 
 from tests.ops.table import ANY, BOOLS, FLOATS, INTEGERS, Row, Sample, complexes, distinct, floats, integers
 from xpr.primitives.sorting import order_statistics_p, sort_p, top_k_p
+from xpr.primitives.true_indices import true_indices_p
 
 SPECIAL = np.array([[1, np.nan, 0, -0.0], [np.inf, -np.inf, -np.nan, 2]], np.float32)
 
@@ -32,6 +33,11 @@ ROWS = [
          Sample(integers(8, below=3), ranks=(0, 3, 4), axis=0),
          Sample(SPECIAL, ranks=(0, 2, 3), axis=1, edges=True)],
         dtypes=BOOLS + INTEGERS + FLOATS, signed_zeros=False),
+    Row(true_indices_p,
+        [Sample(integers(7, below=2) > 0, size=3, fill_value=7),
+         Sample(integers(2, 9, below=2) > 0, size=6, fill_value=-1),
+         Sample(integers(2, 3, 5, below=2, salt=1) > 0, size=5, fill_value=0),
+         Sample(integers(3, below=2) > 0, size=0, fill_value=0)], dtypes=BOOLS, differentiable=False),
     Row(top_k_p,
         [Sample(distinct(5), k=2, axis=0),
          Sample(distinct(3, 2), k=2, axis=0),

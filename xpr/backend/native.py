@@ -26,13 +26,14 @@ from xpr.config import native_code_wanted
 LIBRARY = Path(__file__).parent / "c" / "native.so"  # compiled by hatch_build.py
 SORT, ORDER, SELECT = "xpr_sort", "xpr_order", "xpr_select"  # described in c/sort.c
 TOP_K = "xpr_top_k"  # in c/top_k.c
+TRUE_INDICES = "xpr_true_indices"  # in c/true_indices.c
 INDEX = "xpr_index"  # in c/argminmax.c
 THREEFRY = "xpr_threefry"  # in c/threefry.c
 MATVEC = "xpr_matvec"  # in c/matvec.c
 MATMUL = "xpr_matmul"  # in c/matmul.c
 REDUCE = "xpr_reduce"  # in c/reduce.c
 CONVOLUTION = "xpr_convolution"  # in c/convolution.c
-_TARGETS = (SORT, ORDER, SELECT, TOP_K, INDEX, THREEFRY, MATVEC, MATMUL, REDUCE, CONVOLUTION)
+_TARGETS = (SORT, ORDER, SELECT, TOP_K, TRUE_INDICES, INDEX, THREEFRY, MATVEC, MATMUL, REDUCE, CONVOLUTION)
 THREADED = "xpr_threaded_"  # names of routines that c/lapack.c calls begin so
 _lock = threading.Lock()
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import aval_of
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.primitives.cumulative import cumsum
 from xpr.primitives.dimension_values import size_as
 from xpr.primitives.elementwise import convert_element_type, sub
@@ -25,6 +26,7 @@ from xpr.primitives.gather.windows import (
 )  # fmt: skip
 from xpr.primitives.shapes import broadcast_in_dim, expand_dims, full
 from xpr.primitives.slicing import broadcasted_iota, select
+from xpr.primitives.true_indices import true_indices as true_indices_along_rows
 
 _POINTS = tupled(ScatterDimensionNumbers((), (0,), (0,)))
 
@@ -71,11 +73,11 @@ def put_at(x: Any, indices: Any, values: Any) -> Any:
     return _written(scatter_p, x, indices, values, True)
 
 
-def true_indices(mask: Any, size: int, fill_value: int) -> Any:
+def true_indices(mask: Any, size: Any, fill_value: Any) -> Any:
     """The indices of the first `size` true elements of a vector; `fill_value` where there are fewer."""
     n = aval_of(mask).size
-    if not size:
-        return full((0,), fill_value, np.int32)
+    if not any(map(is_symbolic_dim, (n, size, fill_value))) and 0 <= fill_value <= dtypes.iinfo(dtypes.int32).max:
+        return true_indices_along_rows(mask, size, fill_value)
     ranks = sub(cumsum(convert_element_type(mask, np.int32), 0), np.int32(1))
     beyond, missing = (size_as(each, dtypes.int32) for each in (size, fill_value))
     targets = select(mask, ranks, broadcast_in_dim(beyond, (n,), ()))
