@@ -425,6 +425,12 @@ def test_functions_that_look_at_values(call):
     check(call, ARRAYS, 1e-6, staged=False)
 
 
+def test_indices_are_filled_with_integers():
+    for function in (jnp.nonzero, jnp.argwhere, jnp.flatnonzero):
+        with pytest.raises(TypeError, match="fill_value must be of integers, as indices are, and is 1.5"):
+            function(jnp.array([0, 1]), size=3, fill_value=1.5)
+
+
 @pytest.mark.parametrize("call", [lambda: jnp.nonzero, lambda: jnp.argwhere, lambda: lambda x: jnp.compress(x > 0, x)])
 def test_a_traced_result_needs_a_size(call):
     with pytest.raises(ConcretizationTypeError, match="size="):

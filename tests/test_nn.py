@@ -76,6 +76,12 @@ def test_soft_sign_of_complex_numbers():
     assert nn.soft_sign(1 + 2j).dtype == np.complex64
 
 
+def test_piecewise_functions_of_complex_numbers_choose_by_the_real_part():
+    z = jnp.array([0.2 + 2j, 3 + 4j, -2 + 1j])
+    np.testing.assert_allclose(nn.sparse_plus(z), [(1.2 + 2j) ** 2 / 4, 3 + 4j, 0], rtol=1e-6)
+    np.testing.assert_allclose(nn.log1mexp(z), np.log(1 - np.exp(-np.asarray(z))), rtol=2e-6)
+
+
 @pytest.mark.parametrize("name", ELEMENTWISE)
 def test_derivatives_away_from_kinks(name):
     check_grads_in_numpy(getattr(nn, name), (np.array([-3.7, -0.6, 0.4, 2.2], np.float32),), order=2)

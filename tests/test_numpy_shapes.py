@@ -284,6 +284,7 @@ ERRORS = [
     ("jnp.repeat(i, np.array([1, 2]))", ValueError, "2 repeats were given for an axis of size 5"),
     ("jnp.roll(m, (1, 2, 3), (0, 1))", ValueError, "3 shifts"),
     ("jnp.rot90(i)", ValueError, "two axes"),
+    ("jnp.rot90(m, axes=(0,))", ValueError, r"axes are two, as \(0, 1\), and are \(0,\)"),
     ("jnp.insert(i, 9, 1)", IndexError, "out of bounds"),
     ("jnp.delete(i, 9)", IndexError, "out of bounds"),
     ("jnp.repeat(i, 1.5)", TypeError, "repeats are integers, and are 1.5"),

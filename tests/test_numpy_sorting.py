@@ -304,6 +304,7 @@ jnp.unpackbits(bytes)
 jnp.unpackbits(bytes, axis=0)
 jnp.unpackbits(bytes, axis=1, count=30)
 jnp.unpackbits(bytes, axis=1, count=-3, bitorder='little')
+jnp.unpackbits(bytes, axis=1, count=-99)
 """
 
 

@@ -649,6 +649,7 @@ WRONG = [
     (lambda: random.randint(KEY, (2,), 0, 3, "float32"), ValueError, "an integer dtype"),
     (lambda: random.uniform(KEY, (2,), minval=jnp.zeros(3)), ValueError, r"minval \(3,\)"),
     (lambda: random.gamma(KEY, jnp.ones(3), (4,)), ValueError, r"the shape \(4,\) asked for. Their shapes: a \(3,\)"),
+    (lambda: random.ball(KEY, (2, 3)), TypeError, r"integer type, and \(2, 3\) is none"),
     (lambda: random.dirichlet(KEY, 1.0), ValueError, "alpha must have an axis"),
     (lambda: random.multinomial(KEY, 3, 0.5), ValueError, "p must have an axis"),
     (lambda: random.bernoulli(KEY, 1, (3,)), TypeError, "float dtype"),

@@ -329,6 +329,7 @@ def test_a_carry_of_another_structure_is_refused():
         ),
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, 3.0), "no leading axis to scan over: xs. It goes"),
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, unroll=-1), "`unroll` must be"),
+        (lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, unroll=2.5), "`unroll` must be .* integer .*, and is 2.5"),
         (lambda: xpr.jit(lambda n: lax.scan(lambda c, x: (c, x), 0.0, length=n))(3), "expects a concrete `int`"),
         (lambda: lax.scan(lambda c, x: (c, x), 0.0, ROWS, until=lambda c: c), "scalar bool"),
         (lambda: lax.map(lambda x: x, ROWS, batch_size=-1), "batch_size must"),

@@ -700,8 +700,17 @@ def test_cumulative_operations_along_symbolic_axes_are_lowered_for_gpus():
         assert "stablehlo.while" in text
 
 
-def test_coefficients_of_unknown_number_are_refused_by_their_size():
-    coefficients = xpr.ShapeDtypeStruct(export.symbolic_shape("a"), jnp.float32)
-    for function in (jnp.poly, lambda p: jnp.polyval(p, 2.0)):
+def test_vectors_of_unknown_length_are_refused_by_their_size():
+    vector = xpr.ShapeDtypeStruct(export.symbolic_shape("a"), jnp.float32)
+    for function in (
+        jnp.poly,
+        lambda p: jnp.polyval(p, 2.0),
+        jnp.polyder,
+        jnp.polyint,
+        lambda x: jnp.histogramdd(jnp.stack([x, x])),
+        xpr.scipy.signal.detrend,
+    ):
         with pytest.raises(InconclusiveDimensionOperation, match="'a' is used where an integer is needed"):
-            export.export(xpr.jit(function))(coefficients)
+            export.export(xpr.jit(function))(vector)
+    with pytest.raises(InconclusiveDimensionOperation, match=r"'mod\(a, 2\)' > '0'"):
+        export.export(xpr.jit(xpr.nn.glu))(vector)

@@ -18,7 +18,7 @@ from xpr.control.groups import split_list
 from xpr.core.avals import aval_of
 from xpr.core.jaxpr import Jaxpr, eval_jaxpr
 from xpr.errors import NotInvertible
-from xpr.inversion.solutions import INVERSES, TWO_UNKNOWN, Answer, Solution, is_unknown
+from xpr.inversion.solutions import INVERSES, TWO_UNKNOWN, Answer, Solution, is_unknown, times
 from xpr.inversion.solving import solve
 from xpr.numpy import linear_equations
 from xpr.numpy.linear_equations import slogdet, solve_with_log_det
@@ -38,11 +38,6 @@ from xpr.primitives.linalg.matrices import (
 from xpr.primitives.linalg.solves import triangular_solve_p, tridiagonal_product, tridiagonal_solve_p
 from xpr.primitives.shapes import reshape, transpose
 from xpr.primitives.slicing import concatenate, slice_in_dim
-
-
-def _times(x: Any, number: float) -> Any:
-    return e.mul(x, e.scalar(number, x))
-
 
 # -- Products
 
@@ -80,7 +75,7 @@ def _dot_general(
     x = reshape(x, (*stack, *(aval.shape[a] for a in (*contracted, *free))))
     order = np.argsort((*batched, *contracted, *free)).tolist()
     x = e.convert_element_type(transpose(x, order), aval.dtype, aval.weak_type)
-    return Solution({side: x}, lambda: _times(log, vectors))
+    return Solution({side: x}, lambda: times(log, vectors))
 
 
 def _matrices(x: Any, order: Axes, shape: Axes, dtype: np.dtype) -> Any:
@@ -106,7 +101,7 @@ def _triangular_solve(
     vectors = b.aval.shape[-1 if left_side else -2]
     if unit_diagonal:
         return Solution({1: b_solved})
-    return Solution({1: b_solved}, lambda: _times(e.log(e.abs(diagonal_of(a))), -vectors))
+    return Solution({1: b_solved}, lambda: times(e.log(e.abs(diagonal_of(a))), -vectors))
 
 
 def _tridiagonal_solve(
@@ -119,7 +114,7 @@ def _tridiagonal_solve(
     def log_slope() -> Any:
         n = aval_of(diagonals[1]).shape[-1]
         ones = identity(b.aval.update(shape=(*b.aval.shape[:-1], n)))
-        return _times(slogdet(tridiagonal_product(diagonals, ones))[1], -b.aval.shape[-1])
+        return times(slogdet(tridiagonal_product(diagonals, ones))[1], -b.aval.shape[-1])
 
     return Solution({3: tridiagonal_product(diagonals, x)}, log_slope)
 

@@ -22,7 +22,17 @@ from xpr.control.xla_call import xla_call_p
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.primitive import Linear, Primitive
-from xpr.inversion.solutions import CALLS, INVERSES, READS, TWO_UNKNOWN, Answer, PartialSolution, Solution, is_unknown
+from xpr.inversion.solutions import (
+    CALLS,
+    INVERSES,
+    READS,
+    TWO_UNKNOWN,
+    Answer,
+    PartialSolution,
+    Solution,
+    is_unknown,
+    times,
+)
 from xpr.primitives import dynamic_slices, shapes, slicing
 from xpr.primitives import elementwise as e
 from xpr.primitives.cumulative import cumprod_p, cumsum_p
@@ -34,10 +44,6 @@ from xpr.primitives.slicing import slice_in_dim
 from xpr.primitives.special import erf, erf_inv, erf_inv_p, erf_p
 
 REPEATS = "It repeats the operand, so not every result has an inverse."
-
-
-def _times(x: Any, number: float) -> Any:
-    return mul(x, scalar(number, x))
 
 
 def _plus(x: Any, number: float) -> Any:
@@ -53,7 +59,7 @@ def _log_abs(x: Any) -> Any:
 
 def _log_cosh(x: Any) -> Any:
     size = e.abs(x)
-    return _plus(add(size, e.log1p(e.exp(_times(size, -2)))), -math.log(2))
+    return _plus(add(size, e.log1p(e.exp(times(size, -2)))), -math.log(2))
 
 
 def _log_one_minus_square(x: Any) -> Any:
@@ -67,8 +73,8 @@ def _logit(y: Any) -> Any:
 UNARY: dict[Primitive, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
     e.exp_p: (log, lambda x, y: x),
     e.exp2_p: (
-        lambda y: _times(log(y), 1 / math.log(2)),
-        lambda x, y: _plus(_times(x, math.log(2)), math.log(math.log(2))),
+        lambda y: times(log(y), 1 / math.log(2)),
+        lambda x, y: _plus(times(x, math.log(2)), math.log(math.log(2))),
     ),
     e.log_p: (e.exp, lambda x, y: neg(y)),
     e.expm1_p: (e.log1p, lambda x, y: x),
@@ -86,10 +92,10 @@ UNARY: dict[Primitive, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] =
     e.tan_p: (e.atan, lambda x, y: e.log1p(mul(y, y))),
     e.atan_p: (e.tan, lambda x, y: neg(e.log1p(mul(x, x)))),
     e.logistic_p: (_logit, lambda x, y: add(log(y), e.log1p(neg(y)))),
-    e.sqrt_p: (e.square, lambda x, y: neg(log(_times(y, 2)))),
-    e.square_p: (e.sqrt, lambda x, y: _log_abs(_times(x, 2))),
-    e.rsqrt_p: (lambda y: e.integer_pow(y, -2), lambda x, y: _plus(_times(_log_abs(y), 3), -math.log(2))),
-    e.cbrt_p: (lambda y: e.integer_pow(y, 3), lambda x, y: neg(_plus(_times(_log_abs(y), 2), math.log(3)))),
+    e.sqrt_p: (e.square, lambda x, y: neg(log(times(y, 2)))),
+    e.square_p: (e.sqrt, lambda x, y: _log_abs(times(x, 2))),
+    e.rsqrt_p: (lambda y: e.integer_pow(y, -2), lambda x, y: _plus(times(_log_abs(y), 3), -math.log(2))),
+    e.cbrt_p: (lambda y: e.integer_pow(y, 3), lambda x, y: neg(_plus(times(_log_abs(y), 2), math.log(3)))),
     erf_p: (erf_inv, lambda x, y: _plus(neg(e.square(x)), math.log(2 / math.sqrt(math.pi)))),
     erf_inv_p: (erf, lambda x, y: _plus(e.square(y), math.log(math.sqrt(math.pi) / 2))),
 }
@@ -120,7 +126,7 @@ def _integer_pow(results: Sequence[Any], operands: Sequence[Any], log_det: bool,
     out = results[0]
     size = e.pow(e.abs(out), scalar(1 / y, out))
     x = mul(e.sign(out), size) if y % 2 else size
-    return Solution({0: x}, lambda: _plus(_times(_log_abs(x), y - 1), math.log(abs(y))))
+    return Solution({0: x}, lambda: _plus(times(_log_abs(x), y - 1), math.log(abs(y))))
 
 
 # -- Functions of two operands, one of which is known
@@ -178,18 +184,18 @@ def _binary(left: _Side, right: _Side, twice: _Twice | None = None, integers: bo
 _add = _binary(
     _Side(lambda y, b: sub(y, b)),
     _Side(lambda y, a: sub(y, a)),
-    _Twice(lambda y: _times(y, 0.5), lambda x, y: _broadcast_to_result(scalar(math.log(2), y), y)),
+    _Twice(lambda y: times(y, 0.5), lambda x, y: _broadcast_to_result(scalar(math.log(2), y), y)),
     integers=True,
 )
 _sub = _binary(_Side(lambda y, b: add(y, b)), _Side(lambda y, a: sub(a, y)), integers=True)
 _mul = _binary(
     _Side(lambda y, b: div(y, b), lambda x, y, b: _log_abs(b)),
     _Side(lambda y, a: div(y, a), lambda x, y, a: _log_abs(a)),
-    _Twice(e.sqrt, lambda x, y: _log_abs(_times(x, 2))),
+    _Twice(e.sqrt, lambda x, y: _log_abs(times(x, 2))),
 )
 _div = _binary(
     _Side(lambda y, b: mul(y, b), lambda x, y, b: neg(_log_abs(b))),
-    _Side(lambda y, a: div(a, y), lambda x, y, a: sub(_log_abs(a), _times(_log_abs(x), 2))),
+    _Side(lambda y, a: div(a, y), lambda x, y, a: sub(_log_abs(a), times(_log_abs(x), 2))),
 )
 _pow = _binary(
     _Side(

@@ -365,7 +365,7 @@ def sparse_plus(x: Any) -> Any:
     >>> xpr.nn.sparse_plus(jnp.array([-2.0, 0.0, 2.0]))
     Array([0.  , 0.25, 2.  ], dtype=float32)
     """
-    low, high = e.le(x, _number(-1, x)), e.ge(x, _number(1, x))
+    low, high = comparisons.less_equal(x, _number(-1, x)), comparisons.greater_equal(x, _number(1, x))
     between = e.add(select(e.bitwise_or(low, high), _zeros(x), x), _number(1, x))
     curve = e.mul(_number(0.25, x), e.mul(between, between))
     return select(low, _zeros(x), select(high, x, curve))
@@ -453,6 +453,7 @@ def glu(x: Any, axis: int = -1) -> Any:
 
     Raises:
       ValueError: the axis has an odd size.
+      InconclusiveDimensionOperation: a symbolic size may be odd.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.nn.glu(jnp.array([2.0, 0.0]))
@@ -461,7 +462,7 @@ def glu(x: Any, axis: int = -1) -> Any:
     x = _inexact(x)
     shape = aval_of(x).shape
     axis = one_axis(axis, len(shape))
-    if shape[axis] % 2:
+    if shape[axis] % 2 > 0:  # inconclusive of a symbolic size that may be odd
         raise ValueError(f"glu: axis {axis} of {aval_of(x).str_short()} has an odd size, and is to be split in halves.")
     return _glu(x, axis=axis)
 
@@ -480,7 +481,7 @@ def log1mexp(x: Any) -> Any:
     >>> xpr.nn.log1mexp(jnp.array([1.0, 100.0]))
     Array([-4.586751e-01, -3.783506e-44], dtype=float32)
     """
-    near = e.lt(x, _number(math.log(2), x))
+    near = comparisons.less(x, _number(math.log(2), x))
     one = _constant(1, x)
     small = e.log(e.neg(e.expm1(e.neg(select(near, x, one)))))
     large = e.log1p(e.neg(e.exp(e.neg(select(near, one, x)))))

@@ -11,6 +11,7 @@ from xpr.backend.array import Array
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.stop_gradient import stop_gradient
 from xpr.core.avals import aval_of
+from xpr.dimensions.expressions import max_dim
 from xpr.numpy import predicates
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact, promote_ranks, truth
 from xpr.numpy.where_select import where
@@ -98,7 +99,7 @@ def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitord
     positions = broadcast_in_dim(_bit_positions(bitorder), wide, (len(wide) - 1,))
     bits = reshape(e.bitwise_and(e.shift_right_logical(repeated, positions), np.uint8(1)), (*shape, 8 * n))
     if count is not None:
-        length = count if count >= 0 else 8 * n + count
+        length = count if count >= 0 else max_dim(8 * n + count, 0)
         bits = pad(bits, np.uint8(0), [(0, 0, 0)] * len(shape) + [(0, length - 8 * n, 0)])
     return move_axis(bits, len(shape), axis)
 

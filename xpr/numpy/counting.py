@@ -233,12 +233,18 @@ def histogramdd(
     sample = as_operand(sample)
     if aval_of(sample).ndim != 2:
         raise ValueError(f"histogramdd: takes points as rows, and got {aval_of(sample).str_short()}.")
-    count, axes = aval_of(sample).shape
-    columns = [reshape(slice_in_dim(sample, i, i + 1, axis=1), (count,)) for i in np.arange(axes).tolist()]
-    bins_of_axes = [bins] * axes if _number_of(bins) is None else list(bins)
-    if len(bins_of_axes) != axes:
-        raise ValueError(f"histogramdd: bins are given for {len(bins_of_axes)} axes, and the points have {axes}.")
+    columns = _columns(sample)
+    bins_of_axes = [bins] * len(columns) if _number_of(bins) is None else list(bins)
+    if len(bins_of_axes) != len(columns):
+        raise ValueError(
+            f"histogramdd: bins are given for {len(bins_of_axes)} axes, and the points have {len(columns)}."
+        )
     return _histogram_of(columns, bins_of_axes, range, weights, density)
+
+
+def _columns(matrix: Any) -> list[Any]:
+    n_rows, n_columns = aval_of(matrix).shape
+    return [reshape(slice_in_dim(matrix, i, i + 1, axis=1), (n_rows,)) for i in range(n_columns)]
 
 
 def _number_of(bins: Any) -> int | None:

@@ -143,7 +143,7 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
       An array of the dtype of `m`; its two sizes are exchanged for an odd k.
 
     Raises:
-      ValueError: the array has fewer than two axes, or there are no such axes.
+      ValueError: the array has fewer than two axes, `axes` are not two, or there are no such axes.
 
     >>> import xpr.numpy as jnp
     >>> jnp.rot90(jnp.array([[1, 2], [3, 4]]))
@@ -154,6 +154,8 @@ def rot90(m: Any, k: int = 1, axes: tuple[int, int] = (0, 1)) -> Any:
     ndim = m.aval.ndim
     if ndim < 2:
         raise ValueError(f"rot90: takes an array of at least two axes, and its shape is {m.aval.shape}.")
+    if len(axes) != 2:
+        raise ValueError(f"rot90: axes are two, as (0, 1), and are {tuple(axes)}.")
     first, second = reduced_axes(tuple(axes), ndim)
     order = list(range(ndim))
     order[first], order[second] = second, first

@@ -180,9 +180,10 @@ def polyder(p: Any, m: int = 1) -> Any:
     Array([3., 0., 2.], dtype=float32)
     """
     (p,) = promote_inexact(coefficients("polyder", p))
-    m, n = _order("polyder", m), aval_of(p).size
+    m = _order("polyder", m)
     if m == 0:
         return p
+    n = operator.index(aval_of(p).size)
     powers = np.arange(n - 1, m - 1, -1, dtype=np.float64)
     factors = np.prod([powers - i for i in np.arange(m)], axis=0) if n > m else powers
     kept = slice_in_dim(p, 0, max(n - m, 0))
@@ -210,9 +211,9 @@ def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
     """
     m = _order("polyint", m)
     p, k = promote_inexact(coefficients("polyint", p), 0 if k is None else creation.asarray(k))
-    dtype, n = aval_of(p).dtype, aval_of(p).size
     if m == 0:
         return p
+    dtype, n = aval_of(p).dtype, operator.index(aval_of(p).size)
     if aval_of(k).size == 1:
         k = broadcast_to(reshape(k, ()), (m,))
     if aval_of(k).shape != (m,):

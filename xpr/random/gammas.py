@@ -391,6 +391,7 @@ def ball(key: Any, d: int, p: float = 2, shape: Any = (), dtype: Any = None, *, 
       [*shape, d].
 
     Raises:
+      TypeError: `d` is not an integer.
       ValueError: `dtype` is not a float dtype.
 
     >>> from xpr import random
@@ -398,5 +399,5 @@ def ball(key: Any, d: int, p: float = 2, shape: Any = (), dtype: Any = None, *, 
     (2, 3)
     """
     key, dtype = one_key(key, "ball"), float_dtype(dtype, "ball")
-    (d,) = shape_of(d)
+    (d,) = shape_of([d])
     return sharded(_ball(key, parameter(p, dtype), d=d, shape=shape_of(shape)), out_sharding, "ball")

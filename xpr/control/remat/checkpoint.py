@@ -197,6 +197,7 @@ def checkpoint(
 
     Raises:
       NotImplementedError: `concrete` is True.
+      ValueError: when called, where a static position is beyond the arguments, and `fun` has no parameter there.
       ConcretizationTypeError: when called, where `fun` needs the value of an argument that isn't static.
 
     >>> import xpr, xpr.numpy as jnp
@@ -214,17 +215,18 @@ def checkpoint(
             "checkpoint: concrete=True is gone, as in JAX. Mark the arguments that Python control flow needs to know "
             "static (static_argnums), or compute what it asks for outside and close over it."
         )
-    each = tree.leaves(prevent_cse)
-    differ = any(each) and not all(each)
+    flags = tree.leaves(prevent_cse)
+    differ = any(flags) and not all(flags)
     numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     names = {static_argnames} if isinstance(static_argnames, str) else set(static_argnames)
-    if numbers and not names:
-        names = _names_of(fun, numbers)
+    parameters = _parameters(fun) if numbers else []
+    if not names:  # static parameters may be given by keyword, too
+        names = {parameters[n] for n in numbers if -len(parameters) <= n < len(parameters)}
 
     def rematerialized(*args: Any, **kwargs: Any) -> Any:
         if settings.disable_jit:
             return fun(*args, **kwargs)
-        static: dict[int | str, Any] = {i: args[i] for i in _static_positions(fun, numbers, len(args))}
+        static: dict[int | str, Any] = {i: args[i] for i in _static_positions(fun, numbers, len(args), len(parameters))}
         if names:
             static.update((name, kwargs[name]) for name in sorted(names & kwargs.keys()))
         call = Call(args, kwargs, static)
@@ -233,8 +235,8 @@ def checkpoint(
             owner=fun, static=call.static_key(), refs=True,
         )  # fmt: skip
         jaxpr, operands = constvars_to_invars(body.closed), [*body.consts, *call.leaves]
-        flags = (*[True] * len(body.consts), *_flags_of_leaves(prevent_cse, call)) if differ else all(each)
-        params = {"jaxpr": jaxpr, "policy": policy, "prevent_cse": flags, "differentiated": False}
+        barriers = (*[True] * len(body.consts), *_flags_of_leaves(prevent_cse, call)) if differ else all(flags)
+        params = {"jaxpr": jaxpr, "policy": policy, "prevent_cse": barriers, "differentiated": False}
         if uses_of_refs(jaxpr).any:
             check_aliases("checkpoint", fun, lambda: call.names(fun), call.leaves, body.consts)
         if uses_of_refs(jaxpr).used:
@@ -258,11 +260,17 @@ def _flags_of_leaves(prevent_cse: Any, call: Call) -> list[bool]:
     return [*map(bool, flags), *[True] * len(tree.leaves(kwargs))]
 
 
-def _static_positions(fun: Callable[..., Any], numbers: Sequence[int], n_args: int) -> list[int]:
+def _static_positions(fun: Callable[..., Any], numbers: Sequence[int], n_args: int, n_parameters: int) -> list[int]:
+    """The positions of static arguments among those of a call; other parameters of `fun` may be given by keyword.
+
+    Raises:
+      TypeError: a number is no integer.
+      ValueError: one is out of range.
+    """
     wrong = [n for n in numbers if not isinstance(n, int)]
     if wrong:
         raise TypeError(f"checkpoint: static_argnums are integers, and {wrong[0]!r} is none.")
-    if any(n < -n_args for n in numbers):
+    if not all(-n_args <= n < max(n_args, n_parameters) for n in numbers):
         raise ValueError(
             f"checkpoint: static_argnums={tuple(numbers)} is out of range for {describe_function(fun)}, called with "
             f"{n_args} positional arguments."
@@ -270,10 +278,9 @@ def _static_positions(fun: Callable[..., Any], numbers: Sequence[int], n_args: i
     return [n % n_args for n in numbers if n < n_args]
 
 
-def _names_of(fun: Callable[..., Any], numbers: Sequence[int]) -> set[str]:
-    """The names of static parameters, which may be given by keyword."""
+def _parameters(fun: Callable[..., Any]) -> list[str]:
+    """The names of the parameters; none where a function has no signature."""
     try:
-        parameters = list(inspect.signature(fun).parameters)
+        return list(inspect.signature(fun).parameters)
     except (TypeError, ValueError):
-        return set()
-    return {parameters[n] for n in numbers if -len(parameters) <= n < len(parameters)}
+        return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -77,8 +78,8 @@ def scan(
 
     Raises:
       CarryMismatch: the carry that `f` returns differs from the one it takes.
-      ValueError: lengths differ.
-      TypeError: `f` doesn't return a pair.
+      ValueError: lengths differ, or `unroll` is negative.
+      TypeError: `f` doesn't return a pair, or `unroll` is no integer.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.scan(lambda total, x: (total + x, total), jnp.zeros(()), jnp.arange(4.0))
@@ -101,9 +102,7 @@ def scan(
             f"scan: The `unroll` argument to `scan` expects a concrete `int` or `bool` value, and is "
             f"{unroll.aval.str_short()}, traced. Make the argument that it comes from static."
         )
-    num_steps = n if unroll is True else int(unroll)
-    if num_steps < 0:
-        raise ValueError(f"scan: `unroll` must be a bool or an integer that isn't negative, and is {unroll!r}.")
+    num_steps = n if unroll is True else _number_of_steps(unroll)
     y_tree = body.out_tree.children()[1]
     if until is not None:
         refuse_refs("scan", f, [*body.consts, *rows], "Without `until`, and in a while_loop, it can.")
@@ -114,6 +113,17 @@ def scan(
     outs = _without_copies(constvars_to_invars(body.closed), body.consts, carry, rows, like)
     carry, ys = split_list(outs, len(carry))
     return tree.unflatten(in_tree, carry), tree.unflatten(y_tree, ys)
+
+
+def _number_of_steps(unroll: Any) -> int:
+    message = f"scan: `unroll` must be a bool or an integer that isn't negative, and is {unroll!r}."
+    try:
+        num_steps = operator.index(unroll)
+    except TypeError:
+        raise TypeError(message) from None
+    if num_steps < 0:
+        raise ValueError(message)
+    return num_steps
 
 
 def _without_copies(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
-from operator import index as as_integer
 from typing import Any
 
 import numpy as np
@@ -70,6 +70,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
 
     Raises:
       ConcretizationTypeError: `a` is traced and there is no `size`.
+      TypeError: a fill value is no integer.
       ValueError: `a` has no axes, or there are not as many fill values as axes.
 
     >>> import xpr.numpy as jnp
@@ -98,7 +99,14 @@ def _fills(fill_value: Any, ndim: int) -> list[Any]:
     values = fill_value if isinstance(fill_value, (tuple, list)) else [0 if fill_value is None else fill_value] * ndim
     if len(values) != ndim:
         raise ValueError(f"nonzero: fill_value has {len(values)} elements, and the array has {ndim} axes.")
-    return [asarray_like(v) if is_symbolic_dim(v) else as_integer(v) if is_known(v) else v for v in values]
+    return [asarray_like(v) if is_symbolic_dim(v) else _integer(v) if is_known(v) else v for v in values]
+
+
+def _integer(fill: Any) -> int:
+    try:
+        return operator.index(fill)
+    except TypeError:
+        raise TypeError(f"nonzero: fill_value must be of integers, as indices are, and is {fill!r}.") from None
 
 
 def _padded(a: Any, indices: Sequence[np.ndarray], count: int, fills: Sequence[int]) -> tuple[Any, ...]:
@@ -255,7 +263,7 @@ def ravel_multi_index(
     Array([1, 5], dtype=int32)
     """
     columns = [asarray_like(x) for x in multi_index]
-    sizes = tuple(map(as_integer, dims))
+    sizes = tuple(map(operator.index, dims))
     if len(columns) != len(sizes):
         raise ValueError(f"ravel_multi_index: {len(columns)} indices for {len(sizes)} axes.")
     if any(c.aval.dtype not in dtypes.INTEGERS for c in columns):
@@ -348,7 +356,7 @@ def diag_indices(n: int, ndim: int = 2) -> tuple[Any, ...]:
     >>> jnp.diag_indices(2)
     (Array([0, 1], dtype=int32), Array([0, 1], dtype=int32))
     """
-    n, ndim = as_integer(n), as_integer(ndim)
+    n, ndim = operator.index(n), operator.index(ndim)
     if n < 0 or ndim < 0:
         raise ValueError(f"diag_indices: sizes can't be negative, and {n} and {ndim} were given.")
     return (_indices(np.arange(n)),) * ndim

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,7 +46,7 @@ def detrend(
     axis = one_axis(axis, data.ndim)
     if type == "constant":
         return data - jnp.mean(data, axis, keepdims=True)
-    size = data.shape[axis]
+    size = operator.index(data.shape[axis])
     bounds = np.unique(np.concatenate([[0], np.atleast_1d(np.asarray(bp, int)), [size]]))
     if bounds[0] < 0 or bounds[-1] > size:
         raise ValueError(f"detrend: positions are from 0 to {size}, and bp is {bp}.")
