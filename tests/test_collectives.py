@@ -277,8 +277,27 @@ def test_arguments_are_checked():
         mapped(lambda v: lax.psum_scatter(v, "i", scatter_dimension=1))
     with pytest.raises(ValueError, match="all_to_all: axis 1 .* is split among 4 rows"):
         mapped(lambda v: lax.all_to_all(v, "i", 1, 0))
-    with pytest.raises(ValueError, match="out of its range"):
-        mapped(lambda v: lax.all_gather(v, "i", axis=7))
+    for call in (
+        lambda v: lax.all_gather(v, "i", axis=7),
+        lambda v: lax.all_gather(v, "i", axis=-5),
+        lambda v: lax.psum_scatter(v, "i", scatter_dimension=-4, tiled=True),
+        lambda v: lax.all_to_all(v, "i", -4, 0),
+        lambda v: lax.all_to_all(v.sum(), "i", -1, 0),
+    ):
+        with pytest.raises(ValueError, match="out of its range"):
+            mapped(call)
+    for axis in (3, -4):
+        with pytest.raises(ValueError, match=f"axis {axis} is out of bounds for an array of 3 axes"):
+            mapped(lambda v, axis=axis: lax.psum(v, ("i", axis)))
+    for source in (4, -1):
+        with pytest.raises(ValueError, match=f"pbroadcast: source must be .* 'i', from 0 to 3, and is {source}"):
+            mapped(lambda v, source=source: lax.pbroadcast(v, "i", source))
+    for call in (
+        lambda v: lax.ppermute(v, "i", [(0, 1.5)]),
+        lambda v: lax.psum(v, "i", axis_index_groups=[[0.5, 1], [2, 3]]),
+    ):
+        with pytest.raises(TypeError, match="integer"):
+            mapped(call)
     with pytest.raises(NotImplementedError, match="runs along the axes .* as one, of which vmap maps"):
         mapped(lambda v: mapped_fun(lambda w: lax.ppermute(w, ("i", "i"), [(0, 1)]))(v))
 

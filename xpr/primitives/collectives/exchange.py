@@ -7,11 +7,13 @@ row has, all_to_all exchanges it with one that they have, and reduce_scatter, wh
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Sequence
 from typing import Any, Literal
 
 from xpr import tree
 from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.interpreter import Tracer
 from xpr.core.interpreter import axis_size as size_of_axis
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.primitives.collectives.lowering import (
@@ -37,7 +39,7 @@ from xpr.primitives.collectives.varying import varying_along
 from xpr.primitives.communication import of_exchange, of_permutation
 from xpr.primitives.elementwise import convert_element_type, eq
 from xpr.primitives.reductions import reduce_prod
-from xpr.primitives.shapes import full, mapped_to, move_axis, reduce_sum, reshape, to_front
+from xpr.primitives.shapes import from_front, full, mapped_to, move_axis, reduce_sum, reshape, to_front
 from xpr.primitives.sharding_rules import resizing
 from xpr.primitives.slicing import select
 
@@ -253,7 +255,7 @@ def all_gather(
 
     Raises:
       AxisNameError: no axis of that name is mapped here.
-      ValueError: `to` is none of these.
+      ValueError: `to` is none of these, or the rows have no such axis.
 
     >>> import xpr
     >>> from xpr import lax, numpy as jnp
@@ -268,7 +270,7 @@ def all_gather(
 
     def gathered(leaf: Any) -> Any:
         leaf = varying_along(leaf, names)
-        at = axis % (aval_of(leaf).ndim + (not tiled)) if axis < 0 else axis
+        at = from_front(axis, aval_of(leaf).ndim + (not tiled))
         for number, step in enumerate(reversed(_steps(names, groups))):
             leaf = all_gather_p.bind(
                 leaf,
@@ -313,7 +315,7 @@ def psum_scatter(
 
     def scattered(leaf: Any) -> Any:
         leaf = varying_along(leaf, names)
-        at = scatter_dimension % aval_of(leaf).ndim if scatter_dimension < 0 else scatter_dimension
+        at = from_front(scatter_dimension, aval_of(leaf).ndim)
         steps = _steps(names, groups)
         for number, step in enumerate(steps):
             leaf = reduce_scatter_p.bind(
@@ -366,6 +368,7 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
 
     Raises:
       AxisNameError: no axis of that name is mapped here.
+      TypeError: an index is no integer.
       ValueError: an index is out of range, or is repeated.
 
     >>> import xpr
@@ -374,7 +377,7 @@ def ppermute(x: Any, axis_name: Any, perm: Sequence[tuple[int, int]]) -> Any:
     Array([0., 1., 2.], dtype=float32)
     """
     names = names_of(axis_name)
-    pairs = tuple((int(source), int(target)) for source, target in perm)
+    pairs = tuple((operator.index(source), operator.index(target)) for source, target in perm)
     size = math.prod(map(size_of_axis, names))
     for indices in zip(*pairs):
         if len(set(indices)) != len(indices) or any(not 0 <= i < size for i in indices):
@@ -443,13 +446,14 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     Args:
       x: a pytree of arrays.
       axis_name: the name of a mapped axis.
-      source: the index.
+      source: the index, from 0.
 
     Returns:
       A pytree of arrays.
 
     Raises:
       AxisNameError: no axis of that name is mapped here.
+      ValueError: `source` is out of range.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr import lax
@@ -457,6 +461,10 @@ def pbroadcast(x: Any, axis_name: Any, source: int) -> Any:
     Array([1, 1, 1], dtype=int32)
     """
     name = one_name("pbroadcast", axis_name)
+    if not isinstance(source, Tracer) and not 0 <= source < size_of_axis(name):
+        raise ValueError(
+            f"pbroadcast: source must be an index along {name!r}, from 0 to {size_of_axis(name) - 1}, and is {source}."
+        )
 
     def sent(leaf: Any) -> Any:
         aval = aval_of(leaf)
@@ -537,7 +545,7 @@ def all_to_all(
     def exchanged(leaf: Any) -> Any:
         leaf = varying_along(leaf, names)
         aval = aval_of(leaf)
-        split, concat = (axis % aval.ndim if axis < 0 else axis for axis in (split_axis, concat_axis))
+        split, concat = (from_front(axis, aval.ndim) for axis in (split_axis, concat_axis))
         _check_axis("all_to_all", aval, split)
         _check_axis("all_to_all", aval, concat)
         have = aval.shape[split]
@@ -574,7 +582,7 @@ def pswapaxes(x: Any, axis_name: Any, axis: int, *, axis_index_groups: Any = Non
       x: a pytree of arrays.
       axis_name: the name of a mapped axis.
       axis: the axis.
-      axis_index_groups: lists of indices along the axis, which hold every index once: each group is reduced on its own.
+      axis_index_groups: lists of indices of one size that hold every index along the axis once: each group by itself.
         None for one group.
 
     Returns:

@@ -8,6 +8,7 @@ that is the same in all rows is the value times the number of rows. Collectives 
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,7 +30,7 @@ from xpr.primitives.elementwise_rules import NOT_LINEAR, scalar
 from xpr.primitives.gather.gather_scatter import gather_p
 from xpr.primitives.gather.windows import FILL_OR_DROP, GatherDimensionNumbers
 from xpr.primitives.reductions import reduce_max, reduce_min
-from xpr.primitives.shapes import broadcast_in_dim, full, mapped_to, reduce_sum
+from xpr.primitives.shapes import broadcast_in_dim, full, mapped_to, one_axis, reduce_sum
 from xpr.primitives.sharding_rules import unchanged
 from xpr.primitives.slicing import broadcasted_iota, concatenate, slice_in_dim
 
@@ -53,7 +54,12 @@ def names_of(axis_name: Any) -> tuple[Any, ...]:
 
 
 def one_name(function: str, axis_name: Any) -> Any:
-    """The name, of a collective that runs along a single axis."""
+    """The name, of a collective that runs along a single axis.
+
+    Raises:
+      ValueError: there are several names, or none.
+      AxisNameError: it is not mapped here.
+    """
     names = names_of(axis_name)
     if len(names) != 1:
         raise ValueError(f"{function}: runs along one named axis, and got {names}.")
@@ -64,11 +70,12 @@ def groups_of(axis_index_groups: Any, names: tuple[Any, ...]) -> Groups:
     """Groups of rows that each communicate by themselves, as tuples; of several axes as one, the last varying fastest.
 
     Raises:
+      TypeError: an index is no integer.
       ValueError: they don't hold every row exactly once.
     """
     if axis_index_groups is None:
         return None
-    groups = tuple(tuple(map(int, group)) for group in axis_index_groups)
+    groups = tuple(tuple(map(operator.index, group)) for group in axis_index_groups)
     sizes = tuple(map(size_of_axis, names))
     if sorted(i for group in groups for i in group) != list(range(math.prod(sizes))):
         raise ValueError(
@@ -274,21 +281,12 @@ def _over_axes(
     numbers = [axis for axis in axes if type(axis) is int]
     names = names_of(tuple(axis for axis in axes if type(axis) is not int))
     if numbers:
-        leaves = [reduce(x, sorted(axis % aval_of(x).ndim for axis in numbers)) for x in leaves]
+        leaves = [reduce(x, sorted(one_axis(axis, aval_of(x).ndim) for axis in numbers)) for x in leaves]
     if not names or not leaves:
         return list(leaves)
     if primitive is not psum_p:  # a sum of what is the same on all devices is a multiple
         leaves = [varying_along(x, names) for x in leaves]
     return primitive.bind(*leaves, axes=names, axis_index_groups=groups_of(groups, names))
-
-
-_ARGUMENTS = """
-    Args:
-      x: a pytree of arrays.
-      axis_name: the name of a mapped axis, or several.
-      axis_index_groups: lists of indices that hold every index along the axis once: each group by itself.
-    Raises:
-      AxisNameError: no axis of that name is mapped here."""
 
 
 def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
@@ -343,11 +341,15 @@ def pmean(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     Args:
       x: a pytree of arrays.
       axis_name: the name of a mapped axis, or several.
-      axis_index_groups: lists of indices along the axis, which hold every index once: each group is reduced on its own.
+      axis_index_groups: lists of indices that hold every index along the axis once: each group is reduced by itself.
         None for one group.
 
     Returns:
       A pytree of arrays.
+
+    Raises:
+      AxisNameError: no axis of that name is mapped here.
+      ValueError: groups are of different sizes.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr import lax
@@ -373,11 +375,14 @@ def pmax(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     Args:
       x: a pytree of arrays.
       axis_name: the name of a mapped axis, or several.
-      axis_index_groups: lists of indices along the axis, which hold every index once: each group is reduced on its own.
+      axis_index_groups: lists of indices that hold every index along the axis once: each group is reduced by itself.
         None for one group.
 
     Returns:
       A pytree of arrays.
+
+    Raises:
+      AxisNameError: no axis of that name is mapped here.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr import lax
@@ -394,11 +399,14 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     Args:
       x: a pytree of arrays.
       axis_name: the name of a mapped axis, or several.
-      axis_index_groups: lists of indices along the axis, which hold every index once: each group is reduced on its own.
+      axis_index_groups: lists of indices that hold every index along the axis once: each group is reduced by itself.
         None for one group.
 
     Returns:
       A pytree of arrays.
+
+    Raises:
+      AxisNameError: no axis of that name is mapped here.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr import lax
@@ -408,9 +416,6 @@ def pmin(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     leaves, structure = tree.flatten(x)
     return tree.unflatten(structure, _over_axes(pmin_p, reduce_min, leaves, axis_name, axis_index_groups))
 
-
-for _function in (pmean, pmax, pmin):
-    _function.__doc__ = f"{_function.__doc__}\n{_ARGUMENTS}\n    "
 
 # -- pcast: the value, unreduced over axes over which it varies, or reduced over axes over which it is the same
 
@@ -450,7 +455,7 @@ def pcast(x: Any, axis_name: Any, *, to: str) -> Any:
       to: "varying"; "unreduced", of what varies; or "reduced", of what is the same on all devices.
 
     Returns:
-      An array.
+      A pytree of arrays.
 
     Raises:
       AxisNameError: no axis of that name is mapped here.
