@@ -294,6 +294,8 @@ def test_what_cuda_has_not() -> None:
     ("jnp.linalg.slogdet(a, method='svd')", ValueError, "slogdet: the method is None, 'lu' or 'qr', and not"),
     ("jnp.linalg.svd(p, hermitian=True, subset_by_index=(0, 1))", ValueError, "subset_by_index and hermitian"),
     ("lax.linalg.svd(p, subset_by_index=(0, 1))", ValueError, "pass full_matrices=False"),
+    ("lax.linalg.svd(p, full_matrices=False, subset_by_index=(2, 1))", ValueError, r"from 0 to 3, and is \(2, 1\)"),
+    ("lax.linalg.eigh(p, subset_by_index=(0, 4))", ValueError, r"eigh: subset_by_index is .* of 3 values, .* \(0, 4\)"),
     ("jnp.linalg.lstsq(n, v)", ValueError, r"lstsq: takes a matrix \[m, n\] and b"),
     ("jnp.linalg.matrix_power(a, 0.5)", TypeError, "the exponent must be an integer, and is 0.5"),
     ("jnp.linalg.matrix_power(t, 2)", ValueError, "matrix_power: takes square matrices"),
@@ -315,6 +317,7 @@ def test_what_cuda_has_not() -> None:
     ("lax.linalg.tridiagonal_solve(v, v, v, c)", TypeError, "tridiagonal_solve: takes four operands of one dtype"),
     ("lax.linalg.tridiagonal_solve(v, v, v, v)", ValueError, r"takes diagonals \[..., n\] and B \[..., n, m\]"),
     ("lax.linalg.lu_pivots_to_permutation(v, 3)", TypeError, r"takes pivots i32\[..., k\]"),
+    ("lax.linalg.lu_pivots_to_permutation(v, 3.5)", TypeError, "'float' object cannot be interpreted as an integer"),
     ("grad(lambda t: lax.linalg.qr(t)[0].sum())(t)", xpr.errors.UnsupportedRule, "qr: full_matrices=True completes"),
     ("grad(lambda t: lax.linalg.svd(t)[0].sum())(t)", xpr.errors.UnsupportedRule, "svd: full_matrices=True completes"),
 ])  # fmt: skip

@@ -183,6 +183,7 @@ class TestTridiagonal:
             ),
             (lambda d: linalg.eigh_tridiagonal(d, jnp.ones(2, int)), TypeError, r"got f32\[3\] and i32\[2\]"),
             (lambda d: linalg.eigh_tridiagonal(d, d[1:], select="b"), ValueError, "select is 'a' or 'i', and not 'b'"),
+            (lambda d: linalg.eigh_tridiagonal(d, d[1:], select="i", select_range=(0.5, 1)), TypeError, "integer"),
             (lambda d: linalg.eigh_tridiagonal(d, d[1:], select="v"), NotImplementedError, "depends on values"),
             (
                 lambda d: linalg.eigh_tridiagonal(d, d[1:], select="i", select_range=(1, 3)),

@@ -125,6 +125,7 @@ def test_banded_equations(lower, upper):
         ),
         (lambda: linalg.solve_sylvester(REAL, REAL, REAL[1:]), r"matrices \[m,m\], \[n,n\] and \[m,n\], and got"),
         (lambda: linalg.solve_sylvester(REAL, REAL, REAL, method="qr"), "method is 'schur' or 'eigen', and not 'qr'"),
+        (lambda: linalg.solve_banded((-1, 5), REAL, REAL[0]), r"numbers of diagonals, 0 or more, and are \(-1, 5\)"),
         (lambda: linalg.solve_banded((1, 1), REAL, REAL[0]), r"the main one are \[3,n\], and got f64\[5,5\]"),
     ],
 )

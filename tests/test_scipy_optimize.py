@@ -100,8 +100,15 @@ def test_what_is_refused():
         minimize(jnp.sum, jnp.zeros(2), 2, method="BFGS")
     with pytest.raises(ValueError, match=r"x0 is a vector, and has shape \(2, 2\)"):
         minimize(jnp.sum, jnp.zeros((2, 2)), method="BFGS")
-    with pytest.raises(TypeError, match=r"the function must return a scalar, and returned f32\[2\]"):
-        minimize(lambda x: x, jnp.zeros(2), method="BFGS")
+    for function, returned in (
+        (lambda x: x, r"f32\[2\]"),
+        (lambda x: 1j * x[0], r"c64\[\]"),
+        (lambda x: 3, r"i32\[\]"),
+    ):
+        with pytest.raises(TypeError, match=f"must return a scalar, a real float, and returned {returned}"):
+            minimize(function, jnp.zeros(2), method="BFGS")
+    with pytest.raises(TypeError, match=r"BFGS takes real numbers, and x0 is c64\[2\]. 'l-bfgs-.*' takes complex ones"):
+        minimize(lambda x: jnp.sum(jnp.abs(x)), jnp.zeros(2, complex), method="BFGS")
     with pytest.raises(ValueError, match="there is no option speed"):
         minimize(jnp.sum, jnp.zeros(2), method="BFGS", options={"speed": 1})
     with pytest.raises(ValueError, match="there is no option maxcor"):

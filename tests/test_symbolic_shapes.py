@@ -411,6 +411,8 @@ PROGRAMS = {
     "crossed": (lambda x, y: jnp.cross(x, y), "b, 3", "3"),
     "an exponential": (lambda x: scipy.linalg.expm(x / 4), "c, 3, 3"),
     "Toeplitz": (lambda x: scipy.linalg.toeplitz(x, x**2), "b"),
+    "Hankel": (lambda x: [scipy.linalg.hankel(x, x**2), scipy.linalg.circulant(x)], "b"),
+    "LU factors": (lambda x: scipy.linalg.lu_solve(scipy.linalg.lu_factor(x + 9 * jnp.eye(x.shape[0])), x), "b, b"),
     "a gradient through strides": (
         lambda x: xpr.grad(lambda x: (lax.conv_general_dilated(
             x, jnp.ones((3, 3, 2)), (2,), "SAME", dimension_numbers=NWC) ** 2).sum())(x), "c, t, 3"),

@@ -17,7 +17,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import JaxprEqn
 from xpr.core.primitive import Primitive, Unsupported, register
-from xpr.dimensions.expressions import max_dim, min_dim
+from xpr.dimensions.expressions import max_dim, min_dim, surely_below
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import abs as absolute
 from xpr.primitives.elementwise import (
@@ -82,6 +82,13 @@ def _inverse_differences(w: Any, dtype: np.dtype) -> Any:
 
 def _info(aval: ShapedArray) -> ShapedArray:
     return ShapedArray(aval.shape[:-2], dtypes.int32)
+
+
+def _check_subset(name: str, subset: tuple[int, int] | None, count: int) -> None:
+    if subset is not None and (not 0 <= subset[0] <= subset[1] or surely_below(count, subset[1])):
+        raise ValueError(
+            f"{name}: subset_by_index is (first, last + 1) of {count} values, from 0 to {count}, and is {subset}."
+        )
 
 
 def _subset(x: Any, subset: tuple[int, int] | None, axis: int) -> Any:
@@ -188,7 +195,7 @@ def eigh(
       Eigenvectors [..., n, n], as columns, and eigenvalues [..., n]. JAX's order: `jnp.linalg.eigh` has the other.
     Raises:
       TypeError: the dtype is none of LAPACK's.
-      ValueError: the matrices are not square.
+      ValueError: the matrices are not square, or there is no such subset.
       NotImplementedError: another implementation is asked for.
 
     >>> from xpr import lax, numpy as jnp
@@ -198,6 +205,7 @@ def eigh(
     """
     check_choice("eigh", "implementation", implementation, EighImplementation.QR)
     check_matrices("eigh", aval_of(x), square=True)
+    _check_subset("eigh", subset_by_index, aval_of(x).shape[-1])
     w, v = eigh_p.bind(symmetrized(x) if symmetrize_input else x, lower=bool(lower), compute_v=True)
     return _subset(v, subset_by_index, -1), _subset(w, subset_by_index, -1)
 
@@ -544,7 +552,7 @@ def svd(
       U [..., m, m or k], s [..., k] and V^H [..., n or k, n], k the lesser of m and n; or s alone.
     Raises:
       TypeError: the dtype is none of LAPACK's.
-      ValueError: a subset and full matrices.
+      ValueError: a subset and full matrices, or there is no such subset.
       UnsupportedRule: full matrices of a matrix that is not square are differentiated.
       NotImplementedError: another algorithm is asked for.
 
@@ -557,6 +565,8 @@ def svd(
     chosen = {"algorithm": algorithm.value} if algorithm is SvdAlgorithm.QR else {}
     if subset_by_index is not None and compute_uv and full_matrices:
         raise ValueError("svd: subset_by_index picks of the first min(m, n) vectors: pass full_matrices=False.")
+    check_matrices("svd", aval_of(x))
+    _check_subset("svd", subset_by_index, min_dim(*aval_of(x).shape[-2:]))
     outs = svd_p.bind(x, full_matrices=bool(full_matrices), compute_uv=bool(compute_uv), **chosen)
     s = _subset(outs[0], subset_by_index, -1)
     if not compute_uv:

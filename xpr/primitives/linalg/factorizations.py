@@ -17,7 +17,7 @@ from xpr import dtypes
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
-from xpr.dimensions.expressions import min_dim
+from xpr.dimensions.expressions import as_size, min_dim
 from xpr.primitives.comparison_lowering import lower_comparison
 from xpr.primitives.dynamic_slices import dynamic_slice, dynamic_update_slice
 from xpr.primitives.elementwise import add, eq, mul, scalar, sub
@@ -269,13 +269,13 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
     Returns:
       i32[..., permutation_size]: the row that moves to each position.
     Raises:
-      TypeError: the pivots are not of the dtype int32, or more than the rows.
+      TypeError: the pivots are not of the dtype int32, or more than the rows; or the size is no integer.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.linalg.lu_pivots_to_permutation(jnp.array([2, 2]), 3)
     Array([2, 0, 1], dtype=int32)
     """
-    return lu_pivots_to_permutation_p.bind(pivots, permutation_size=int(permutation_size))
+    return lu_pivots_to_permutation_p.bind(pivots, permutation_size=as_size(permutation_size))
 
 
 # -- lu: A with rows exchanged is L U. L (its diagonal ones) and U are packed in one matrix.

@@ -107,11 +107,12 @@ def _check_sizes(
             "positive, and one of them 1."
         )
     batch, into = lhs.shape[numbers.lhs_spec[0]], lhs.shape[numbers.lhs_spec[1]]
-    out, each = rhs.shape[numbers.rhs_spec[0]], rhs.shape[numbers.rhs_spec[1]]
-    if into != each * features:
+    out, into_group = rhs.shape[numbers.rhs_spec[0]], rhs.shape[numbers.rhs_spec[1]]
+    if into != into_group * features:
         raise TypeError(
-            f"conv_general_dilated: {types}: the images have {into} features, and the kernel takes {each} in each of "
-            f"feature_group_count={features} groups: {each * features}. Check dimension_numbers, {numbers}."
+            f"conv_general_dilated: {types}: the images have {into} features, and the kernel takes {into_group} in "
+            f"each of feature_group_count={features} groups: {into_group * features}. Check dimension_numbers, "
+            f"{numbers}."
         )
     if out % (features * batches) or batch % batches:
         raise TypeError(
@@ -287,6 +288,14 @@ def _split(x: Any, axis: int, *sizes: int) -> Any:
     return reshape(x, shape)
 
 
+def _merge_below_groups(x: Any, source: int, target: int, groups: int) -> Any:
+    """Merges axis `source` into axis `target`, which is then (group, element of `source`, member)."""
+    if groups == 1:
+        return _merge(x, source, target)
+    split = _split(move_axis(x, source, aval_of(x).ndim - 1), target, groups, -1)
+    return _merge(_merge(split, aval_of(split).ndim - 1, target + 1), target, target)
+
+
 # -- Batching
 
 
@@ -311,13 +320,7 @@ def _row(x: Any, dim: int | None) -> ShapedArray:
 def _batch_images(size: int, lhs: Any, dim: Any, rhs: Any, params: dict[str, Any]) -> Any:
     """The mapped axis goes into the batch; below the groups, if the batch has groups."""
     lhs_spec, _, out_spec = params["dimension_numbers"]
-    batch = lhs_spec[0]
-    groups = params["batch_group_count"]
-    if groups == 1:
-        merged = _merge(lhs, dim, batch)
-    else:
-        split = _split(move_axis(lhs, dim, aval_of(lhs).ndim - 1), batch, groups, -1)
-        merged = _merge(_merge(split, aval_of(split).ndim - 1, batch + 1), batch, batch)
+    merged = _merge_below_groups(lhs, dim, lhs_spec[0], params["batch_group_count"])
     out = conv_general_dilated_p.bind(merged, rhs, **params)
     return [_split(out, out_spec[0], size, -1)], [out_spec[0]]
 
@@ -325,14 +328,11 @@ def _batch_images(size: int, lhs: Any, dim: Any, rhs: Any, params: dict[str, Any
 def _batch_kernels(size: int, lhs: Any, rhs: Any, dim: int, params: dict[str, Any]) -> Any:
     """The mapped axis goes into the features out; below the groups, if there are any."""
     _, rhs_spec, out_spec = params["dimension_numbers"]
-    feature = rhs_spec[0]
     groups = params["feature_group_count"] * params["batch_group_count"]
+    out = conv_general_dilated_p.bind(lhs, _merge_below_groups(rhs, dim, rhs_spec[0], groups), **params)
     if groups == 1:
-        out = conv_general_dilated_p.bind(lhs, _merge(rhs, dim, feature), **params)
         return [_split(out, out_spec[1], size, -1)], [out_spec[1]]
-    split = _split(move_axis(rhs, dim, aval_of(rhs).ndim - 1), feature, groups, -1)
-    merged = _merge(_merge(split, aval_of(split).ndim - 1, feature + 1), feature, feature)
-    out = _split(conv_general_dilated_p.bind(lhs, merged, **params), out_spec[1], groups, size, -1)
+    out = _split(out, out_spec[1], groups, size, -1)
     separate = move_axis(out, out_spec[1] + 1, 0)
     return [_merge(separate, out_spec[1] + 1, out_spec[1] + 1)], [0]
 
@@ -359,7 +359,7 @@ def _conv_sharding(
     avals: Sequence[ShapedArray], outs: Sequence[ShapedArray], *, dimension_numbers: ConvDimensionNumbers, **_: Any
 ) -> list[Any]:
     """Results are partitioned as the images are; the images' features and the kernels must not be partitioned."""
-    lhs_spec, _rhs_spec, out_spec = dimension_numbers
+    lhs_spec, out_spec = dimension_numbers.lhs_spec, dimension_numbers.out_spec
     lhs, rhs = avals
     parts: list[Any] = [None] * lhs.ndim
     for axis, out_axis in zip(lhs_spec, out_spec):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -49,6 +50,11 @@ def conv_dimension_numbers(
     ConvDimensionNumbers(lhs_spec=(0, 3, 1, 2), rhs_spec=(3, 2, 0, 1), out_spec=(0, 3, 1, 2))
     """
     ndim = len(lhs_shape)
+    if ndim < 2:
+        raise ArgumentError(
+            f"conv_general_dilated: images have an axis for the batch and one for features; these are of shape "
+            f"{tuple(lhs_shape)}."
+        )
     if len(rhs_shape) != ndim:
         raise ArgumentError(
             f"conv_general_dilated lhs and rhs must have the same number of dimensions, and have {ndim} and "
@@ -114,7 +120,7 @@ def conv_general_dilated(
       An array in the output layout.
 
     Raises:
-      TypeError: sizes don't match.
+      TypeError: sizes don't match, or a number is no integer.
       ValueError: an argument is not well formed.
 
     >>> from xpr import lax, numpy as jnp
@@ -148,8 +154,8 @@ def conv_general_dilated(
             lhs_dilation=dilation,
             rhs_dilation=kernel_dilation,
             dimension_numbers=numbers,
-            feature_group_count=int(feature_group_count),
-            batch_group_count=int(batch_group_count),
+            feature_group_count=operator.index(feature_group_count),
+            batch_group_count=operator.index(batch_group_count),
             precision=canonical_precision(precision),
             preferred_element_type=None if preferred_element_type is None else dtypes.requested(preferred_element_type),
         ),
@@ -307,7 +313,7 @@ def conv_transpose(
 
 
 def transposed_pads(window: int, stride: int, padding: str) -> tuple[int, int]:
-    """The padding of spread images after which as many windows fit as "SAME" or "VALID" promise."""
+    """The padding of dilated images after which as many windows fit as "SAME" or "VALID" promise."""
     name = padding.upper()
     if name not in ("SAME", "VALID"):
         raise ValueError(f"conv_transpose: padding={padding!r} must be 'SAME', 'VALID', or (low, high) for each axis.")
@@ -362,7 +368,7 @@ def conv_general_dilated_patches(
             [1., 2., 3.]]], dtype=float32)
     """
     aval = aval_of(lhs)
-    window = tuple(map(int, filter_shape))
+    window = tuple(map(operator.index, filter_shape))
     if aval.ndim != len(window) + 2:
         raise ValueError(
             f"conv_general_dilated_patches: a window of shape {window} slides over {len(window)} axes besides those of "

@@ -8,9 +8,8 @@ stride + 1 times.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from xpr.dimensions.expressions import is_symbolic_dim, max_dim, surely_below
+from xpr.dimensions.expressions import as_size, max_dim, surely_below
 from xpr.errors import ArgumentError
 
 __all__ = ["padtype_to_pads"]
@@ -20,25 +19,16 @@ Pads = tuple[tuple[int, int], ...]
 PADDINGS = ("SAME", "SAME_LOWER", "VALID")
 
 
-def _size(n: Any) -> Any:
-    return n if is_symbolic_dim(n) else int(n)
-
-
 def dilated(n: int, dilation: int) -> int:
     """How many positions n elements span."""
     return (n - 1) * dilation + 1 if n else 0
 
 
 def count_windows(
-    n: int, window: int, stride: int, pads: tuple[int, int], dilation: int = 1, of_window: int = 1
+    n: int, window: int, stride: int, pads: tuple[int, int], dilation: int = 1, window_dilation: int = 1
 ) -> int:
-    """How many windows fit along an axis of n elements.
-
-    Args:
-      window, spread: the window's elements, and its dilation.
-      dilation: of the operand.
-    """
-    length = dilated(n, dilation) + sum(pads) - dilated(window, of_window)
+    """How many windows fit along an axis of n elements, `dilation` apart; those of the window have its own dilation."""
+    length = dilated(n, dilation) + sum(pads) - dilated(window, window_dilation)
     return max_dim(length // stride + 1, 0)
 
 
@@ -65,6 +55,7 @@ def padtype_to_pads(
       A list of (low, high).
 
     Raises:
+      TypeError: a size is no integer.
       ValueError: there is no padding of that name.
 
     >>> from xpr import lax
@@ -77,7 +68,7 @@ def padtype_to_pads(
     if name == "VALID":
         return [(0, 0)] * len(in_shape)
     lower = name == "SAME_LOWER"
-    columns = [list(map(_size, each)) for each in (in_shape, window_shape, window_strides)]
+    columns = [list(map(as_size, sizes)) for sizes in (in_shape, window_shape, window_strides)]
     return [same_pads(n, w, s, lower) for n, w, s in zip(*columns)]
 
 
@@ -91,11 +82,12 @@ def canonical_pads(
     """The padding as pairs of integers, one for each axis.
 
     Raises:
+      TypeError: a number is no integer.
       ValueError: it is neither a known name nor a pair for each axis.
     """
     if isinstance(padding, str):
         return tuple(padtype_to_pads(in_shape, window, strides, padding))
-    pads = [tuple(map(_size, pair)) if isinstance(pair, Sequence) else () for pair in padding]
+    pads = [tuple(map(as_size, pair)) if isinstance(pair, Sequence) else () for pair in padding]
     if len(pads) != len(in_shape) or any(len(pair) != 2 for pair in pads):
         raise ValueError(
             f"{function}: padding argument must be {', '.join(map(repr, PADDINGS))}, or a (low, high) pair for each "
@@ -108,11 +100,12 @@ def canonical_steps(function: str, what: str, steps: Sequence[int] | None, count
     """Strides or dilations as integers, one for each of `count` axes; 1 by default.
 
     Raises:
-      ValueError: there are more or fewer, or some are below 1.
+      TypeError: one is no integer.
+      ArgumentError: there are more or fewer, or some are below 1.
     """
     if steps is None:
         return (1,) * count
-    counts = tuple(map(_size, steps))
+    counts = tuple(map(as_size, steps))
     if len(counts) != count:
         raise ArgumentError(
             f"{function} window and {what} must have the same number of dimensions: {what} must have {count} elements, "

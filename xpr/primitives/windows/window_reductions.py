@@ -147,7 +147,7 @@ def _repeat(ct: Any, aval: ShapedArray, window: Window) -> Any:
 
 
 def _sum_transpose(cts: Sequence[Any], operands: Sequence[Any], **window: Any) -> list[Any]:
-    """An element's cotangent is the sum over the windows that contain it: a windowed sum of the spread cotangent."""
+    """An element's cotangent is the sum over the windows that contain it: a windowed sum of the dilated cotangent."""
     (ct,), (x,) = cts, operands
     counts = aval_of(ct).shape
     if 0 in (aval_of(ct).size, x.aval.size):

@@ -198,7 +198,7 @@ def lower_scatter(
         share = _scattered(b, share, [start - low for start, low in zip(starts, lows)], shape, window["window_strides"])
         total = share if total is None else b.op("stablehlo.add", [total, share], share.aval)
     assert total is not None  # a window has at least one element
-    return total if direct else _unspread(b, total, out, window)
+    return total if direct else _without_padding_and_dilation(b, total, out, window)
 
 
 def _chosen(b: Builder, x: Value, counts: ShapedArray, direction: str, window: Window) -> Value:
@@ -220,8 +220,8 @@ def _scattered(b: Builder, share: Value, starts: list[int], shape: tuple[int, ..
     return pad(b, share, 0, starts, high, [s - 1 for s in strides])
 
 
-def _unspread(b: Builder, total: Value, out: ShapedArray, window: Window) -> Value:
-    """Undoes the padding and base dilation."""
+def _without_padding_and_dilation(b: Builder, total: Value, out: ShapedArray, window: Window) -> Value:
+    """The elements of the operand itself, without those that padding and base dilation put around and between."""
     if total.aval.shape == out.shape:
         return total
     low, high = ([-n for n in ends] for ends in zip(*window["padding"]))
@@ -296,4 +296,4 @@ def _lower_select_and_scatter(
     scattered = b.op(
         "stablehlo.select_and_scatter", [padded_x, source, b.constant(0, scalar)], whole, properties, regions
     )
-    return _unspread(b, scattered, out, window)
+    return _without_padding_and_dilation(b, scattered, out, window)

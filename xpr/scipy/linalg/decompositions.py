@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -194,7 +195,8 @@ def _selected(n: int, select: str, select_range: tuple[int, int] | None) -> tupl
             f"eigh_tridiagonal: select='i' needs select_range=(first, last) within 0, ..., {n - 1}, and it is "
             f"{select_range}."
         )
-    return select_range[0], select_range[1] + 1
+    first, last = map(operator.index, select_range)
+    return first, last + 1
 
 
 def qr_multiply(

@@ -6,6 +6,7 @@ The decomposition is LAPACK's, on CPU alone. Golub and Van Loan, Matrix Computat
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -250,7 +251,7 @@ def sqrtm(A: Any, blocksize: int = 1) -> Any:
 @custom_jvp
 def _sqrtm(a: Any) -> Any:
     t, z = schur(a)
-    n = t.shape[-1]
+    n = operator.index(t.shape[-1])
     roots = jnp.sqrt(jnp.diagonal(t))
     rows = np.arange(n)
 
@@ -345,14 +346,17 @@ def solve_banded(
       An array of the shape of `b`.
 
     Raises:
-      ValueError: the shapes don't fit.
+      TypeError: a number of diagonals is no integer.
+      ValueError: the shapes don't fit, or a number of diagonals is negative.
 
     >>> import xpr.numpy as jnp
     >>> from xpr.scipy import linalg
     >>> linalg.solve_banded((0, 1), jnp.array([[0., 1.], [1., 2.]]), jnp.array([3., 4.]))
     Array([1., 2.], dtype=float32)
     """
-    lower, upper = l_and_u
+    lower, upper = map(operator.index, l_and_u)
+    if lower < 0 or upper < 0:
+        raise ValueError(f"solve_banded: l_and_u are numbers of diagonals, 0 or more, and are {(lower, upper)}.")
     diagonals = matrices_of("solve_banded", ab)
     if diagonals.ndim != 2 or diagonals.shape[0] != lower + upper + 1:
         raise ValueError(

@@ -11,11 +11,16 @@ import numpy as np
 from xpr import numpy as jnp
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
-from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.dimensions.expressions import is_symbolic_dim, max_dim
 from xpr.numpy.promotion import asarray_like, promote_dtypes, promote_inexact
 from xpr.primitives.linalg.matrices import conjugated
 from xpr.primitives.shapes import broadcast_to
 from xpr.primitives.slicing import concatenate, pad
+
+
+def _indices(n: int) -> Any:
+    """0, 1, ..., n - 1; as an array of NumPy, and so a constant of programs, unless the size is symbolic."""
+    return jnp.arange(n) if is_symbolic_dim(n) else np.arange(n)
 
 
 def _promoted(xs: Sequence[Any]) -> list[Any]:
@@ -87,10 +92,8 @@ def toeplitz(c: Any, r: Any = None) -> Any:
     """
     c = jnp.atleast_1d(c)
     c, r = _promoted([c, conjugated(c) if r is None else jnp.atleast_1d(r)])
-    m, n = c.shape[-1], r.shape[-1]
     along = _joined(c[..., ::-1], r)
-    numbers = jnp.arange if is_symbolic_dim(m) or is_symbolic_dim(n) else np.arange
-    return along[..., numbers(m)[::-1, None] + numbers(n)]
+    return along[..., _indices(c.shape[-1])[::-1, None] + _indices(r.shape[-1])]
 
 
 def hankel(c: Any, r: Any = None) -> Any:
@@ -117,7 +120,7 @@ def hankel(c: Any, r: Any = None) -> Any:
     if not jnp.ndim(c) or not jnp.ndim(r):
         types = f"{aval_of(c).str_short()} and {aval_of(r).str_short()}"
         raise ValueError(f"hankel: takes vectors, and got {types}.")
-    return _joined(c, r)[..., np.arange(c.shape[-1])[:, None] + np.arange(r.shape[-1])]
+    return _joined(c, r)[..., _indices(c.shape[-1])[:, None] + _indices(r.shape[-1])]
 
 
 def circulant(c: Any) -> Any:
@@ -138,7 +141,7 @@ def circulant(c: Any) -> Any:
     """
     c = _vectors("circulant", c)
     n = c.shape[-1]
-    return c[..., (np.arange(n)[:, None] - np.arange(n)) % max(n, 1)]
+    return c[..., (_indices(n)[:, None] - _indices(n)) % max_dim(n, 1)]
 
 
 def convolution_matrix(a: Any, n: int, mode: str = "full") -> Any:

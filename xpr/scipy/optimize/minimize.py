@@ -1,4 +1,4 @@
-"""Minimizing functions of a vector."""
+"""minimize: a local minimum of a function of a vector, by quasi-Newton methods with a line search."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from xpr import numpy as jnp
 from xpr import tree
 from xpr.control.while_.function import while_loop
 from xpr.core.avals import aval_of
+from xpr.dtypes import FLOATS
 from xpr.numpy.norms import norm
 from xpr.primitives.elementwise import complex_
 from xpr.primitives.shapes import instantiate
@@ -85,7 +86,7 @@ def minimize(
       An `OptimizeResults`.
 
     Raises:
-      TypeError: `args` is not a tuple, or `fun` does not return a scalar.
+      TypeError: `args` is not a tuple, `fun` does not return a scalar of real floats, or `x0` is complex with BFGS.
       ValueError: another method or option, or `x0` is not a vector.
 
     >>> import xpr.numpy as jnp
@@ -102,6 +103,10 @@ def minimize(
     x0 = x0.astype(jnp.result_type(x0, float))
     if x0.ndim != 1:
         raise ValueError(f"minimize: x0 is a vector, and has shape {x0.shape}.")
+    if name == "bfgs" and jnp.iscomplexobj(x0):
+        raise TypeError(
+            f"minimize: BFGS takes real numbers, and x0 is {x0.aval.str_short()}. {_LIMITED!r} takes complex ones."
+        )
     chosen = {key: value for key, value in dict(options or {}).items() if value is not None}
     unknown = chosen.keys() - _OPTIONS[name]
     if unknown:
@@ -197,8 +202,8 @@ def _minimum(fun: Callable[[Any], Any], x0: Any, model: Dense | Limited, limits:
 def _value_and_gradient(fun: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
     (value,), linear, (depends,) = linearize_flat(lambda x: [fun(x)], [x], [True])
     aval = aval_of(value)
-    if aval.shape:
-        raise TypeError(f"minimize: the function must return a scalar, and returned {aval.str_short()}.")
+    if aval.shape or aval.dtype not in FLOATS:
+        raise TypeError(f"minimize: the function must return a scalar, a real float, and returned {aval.str_short()}.")
     if not depends:
         return value, jnp.zeros_like(x)
     return value, instantiate(backward_pass(linear.jaxpr, linear.consts, [aval.dtype.type(1)])[0])
