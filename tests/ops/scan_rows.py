@@ -3,8 +3,9 @@
 import numpy as np
 
 from tests.ops.table import FromTypes, Row, Sample, complexes, floats, integers, positive
-from xpr.control.scan.bounded import bounded_scan_p, scan_until_p
+from xpr.control.scan.bounded import bounded_scan_p
 from xpr.control.scan.scan import scan_p
+from xpr.control.scan.until import scan_until_p
 from xpr.core.avals import aval_of
 from xpr.core.jaxpr import constvars_to_invars
 from xpr.primitives.elementwise import add, convert_element_type, cos, ge, gt, mul, sin, tanh

@@ -20,6 +20,7 @@ from xpr.control.scan.bounded import *
 from xpr.control.scan.function import *
 from xpr.control.scan.mapping import *
 from xpr.control.scan.scan import *
+from xpr.control.scan.until import *
 from xpr.control.scatter_apply import *
 from xpr.control.stop_gradient import *
 from xpr.control.while_.fold import *

@@ -10,8 +10,8 @@ from xpr import dtypes, tree
 from xpr.config import settings
 from xpr.control.groups import mask, merge, partition, split_list
 from xpr.control.refs import check_aliases, refuse_refs
-from xpr.control.scan.bounded import scan_until_p
 from xpr.control.scan.scan import bind_scan
+from xpr.control.scan.until import scan_until_p
 from xpr.control.tracing import (
     Body,
     Step,
