@@ -37,8 +37,10 @@ def cholesky_update(r_matrix: Any, w_vector: Any) -> Any:
     Args:
       r_matrix: [n, n], upper triangular, of floats.
       w_vector: [n], of the same dtype.
+
     Returns:
       [n, n], upper triangular.
+
     Raises:
       TypeError: the operands are no matrix of floats and vector that fit.
 
@@ -76,8 +78,10 @@ def symmetric_product(
       alpha: a factor.
       beta: a factor.
       symmetrize_output: copies the lower triangle of the result to the upper one.
+
     Returns:
       [..., m, m].
+
     Raises:
       TypeError: the operands are no matrices that fit, or none of LAPACK's dtypes.
 
@@ -116,8 +120,10 @@ def qdwh(
       max_iterations: the most steps; None for 10.
       eps: the precision; None for that of the dtype.
       dynamic_shape: how many rows and columns of `x` count, integers or traced scalars; None for all.
+
     Returns:
       U [m, n], H [n, n], the number of steps, and whether they converged.
+
     Raises:
       TypeError: the dtype is none of LAPACK's.
       ValueError: `x` is no matrix with at least as many rows as columns.

@@ -70,6 +70,7 @@ def optimization_barrier(operand: Any, /) -> Any:
 
     Args:
       operand: a pytree of arrays, of any shapes and dtypes.
+
     Returns:
       The same pytree; its leaves are computed once, however many operations read them.
 

@@ -69,6 +69,11 @@ def _epsilon(x: Any) -> Any:
     return scalar(finfo(aval_of(x).dtype).eps, x)
 
 
+def _unsettled(active: Any, left: Any, n: Any, *state: Any) -> Any:
+    """The condition of a continued fraction's loop: `left`, the relative change in the last step, still counts."""
+    return bitwise_and(bitwise_and(active, gt(left, _epsilon(left))), lt(n, scalar(LONGEST, n)))
+
+
 # -- Logarithms of the factors
 
 
@@ -151,10 +156,6 @@ def _upper_fraction(active: Any, a: Any, x: Any, slopes: bool) -> tuple[Any, Any
 
     The fraction up to its n-th term is the product of C_k D_k; the slopes of both in `a` go along.
     """
-    epsilon = _epsilon(x)
-
-    def condition(active: Any, left: Any, n: Any, *state: Any) -> Any:
-        return bitwise_and(bitwise_and(active, gt(left, epsilon)), lt(n, scalar(LONGEST, n)))
 
     def step(active: Any, left: Any, n: Any, a: Any, *state: Any) -> list[Any]:
         b, c, c_slope, d, d_slope, h, slope = state
@@ -180,7 +181,7 @@ def _upper_fraction(active: Any, a: Any, x: Any, slopes: bool) -> tuple[Any, Any
     b = add(sub(x, a), scalar(1, x))
     d = div(scalar(1, b), b)
     infinite = constant_like(math.inf, x)  # as C is before the first term
-    *_, h, slope = iterate(condition, step, active, infinite, zero, a, b, infinite, zero, d, mul(d, d), d, d)
+    *_, h, slope = iterate(_unsettled, step, active, infinite, zero, a, b, infinite, zero, d, mul(d, d), d, d)
     return h, slope
 
 
@@ -381,7 +382,6 @@ def _beta_fraction(active: Any, a: Any, b: Any, x: Any) -> Any:
 
     d_(2m) = m (b - m) x / ((a + 2m - 1) (a + 2m)),  d_(2m+1) = -(a + m) (a + b + m) x / ((a + 2m) (a + 2m + 1)).
     """
-    epsilon = _epsilon(x)
     tiny = scalar(finfo(aval_of(x).dtype).tiny, x)
     one = scalar(1, x)
 
@@ -390,9 +390,6 @@ def _beta_fraction(active: Any, a: Any, b: Any, x: Any) -> Any:
 
     def term(numerator: Any, c: Any, d: Any) -> tuple[Any, Any]:
         return add(one, div(numerator, c)), div(one, clamped_from_zero(add(one, mul(numerator, d))))
-
-    def condition(active: Any, left: Any, m: Any, *state: Any) -> Any:
-        return bitwise_and(bitwise_and(active, gt(left, epsilon)), lt(m, scalar(LONGEST, m)))
 
     def step(active: Any, left: Any, m: Any, a: Any, b: Any, x: Any, *state: Any) -> list[Any]:
         c, d, h = state
@@ -409,7 +406,7 @@ def _beta_fraction(active: Any, a: Any, b: Any, x: Any) -> Any:
     ones = constant_like(1, x)
     first = neg(div(mul(add(a, b), x), add(a, one)))
     d = div(one, clamped_from_zero(add(one, first)))
-    return iterate(condition, step, active, ones, constant_like(0, x), a, b, x, ones, d, d)[-1]
+    return iterate(_unsettled, step, active, ones, constant_like(0, x), a, b, x, ones, d, d)[-1]
 
 
 def _beta_fraction_slope(active: Any, a: Any, b: Any, x: Any, of_a: Any) -> tuple[Any, Any]:
@@ -422,9 +419,6 @@ def _beta_fraction_slope(active: Any, a: Any, b: Any, x: Any, of_a: Any) -> tupl
         under_slope = add(mul(e_slope, d), mul(e, d_slope))
         d = div(one, under)
         return add(one, over), c_slope, d, neg(mul(under_slope, mul(d, d)))
-
-    def condition(active: Any, left: Any, m: Any, *state: Any) -> Any:
-        return bitwise_and(bitwise_and(active, gt(left, epsilon)), lt(m, scalar(LONGEST, m)))
 
     def step(active: Any, left: Any, m: Any, a: Any, b: Any, x: Any, of_a: Any, *state: Any) -> list[Any]:
         c, c_slope, d, d_slope, h, slope = state
@@ -454,8 +448,17 @@ def _beta_fraction_slope(active: Any, a: Any, b: Any, x: Any, of_a: Any) -> tupl
     d = div(one, sub(one, mul(over, add(a, b))))
     d_slope = neg(mul(first_slope, mul(d, d)))
     state = [ones, zero, d, d_slope, d, div(d_slope, d)]
-    *_, h, slope = iterate(condition, step, active, ones, zero, a, b, x, of_a, *state)
+    *_, h, slope = iterate(_unsettled, step, active, ones, zero, a, b, x, of_a, *state)
     return h, slope
+
+
+def _is_beyond_mean(a: Any, b: Any, x: Any) -> Any:
+    """Where the fraction of I_(1-x)(b, a) = 1 - I_x(a, b) takes fewer terms (DLMF 8.17.22)."""
+    return gt(x, div(add(a, constant_like(1, x)), add(add(a, b), constant_like(2, x))))
+
+
+def _swapped_where(swapped: Any, a: Any, b: Any, x: Any, y: Any) -> tuple[Any, Any, Any, Any]:
+    return select(swapped, b, a), select(swapped, a, b), select(swapped, y, x), select(swapped, x, y)
 
 
 @in_float32
@@ -467,9 +470,9 @@ def _betainc_grad_a(a: Any, b: Any, x: Any, y: Any) -> Any:
     plain = bitwise_and(bitwise_and(lt(a, infinity), lt(b, infinity)), bitwise_and(gt(x, zero), gt(y, zero)))
     plain = bitwise_and(plain, inside)
     a, b, x, y = (select(plain, v, constant_like(edge, v)) for v, edge in ((a, 1), (b, 1), (x, 0.5), (y, 0.5)))
-    swapped = gt(x, div(add(a, one), add(add(a, b), constant_like(2, x))))
+    swapped = _is_beyond_mean(a, b, x)
     log_slope = add(sub(log(x), digamma(a)), digamma(add(a, b)))
-    a, b, x, y = select(swapped, b, a), select(swapped, a, b), select(swapped, y, x), select(swapped, x, y)
+    a, b, x, y = _swapped_where(swapped, a, b, x, y)
     h, slope = _beta_fraction_slope(plain, a, b, x, select(swapped, zero, one))
     value = div(mul(exp(_log_beta_factor(a, b, x, y)), h), a)
     slope = add(slope, sub(log_slope, select(swapped, zero, div(one, a))))
@@ -490,8 +493,8 @@ def _betainc(a: Any, b: Any, x: Any) -> Any:
     plain = bitwise_and(inside, bitwise_and(eq(edge, x), bitwise_and(gt(x, zero), lt(x, one))))
     a, b, x = select(plain, a, one), select(plain, b, one), select(plain, x, constant_like(0.5, x))
     y = sub(one, x)
-    swapped = gt(x, div(add(a, one), add(add(a, b), constant_like(2, x))))
-    a, b, x, y = select(swapped, b, a), select(swapped, a, b), select(swapped, y, x), select(swapped, x, y)
+    swapped = _is_beyond_mean(a, b, x)
+    a, b, x, y = _swapped_where(swapped, a, b, x, y)
     value = div(mul(exp(_log_beta_factor(a, b, x, y)), _beta_fraction(plain, a, b, x)), a)
     value = select(plain, select(swapped, sub(one, value), value), edge)
     return select(inside, value, constant_like(math.nan, value))

@@ -27,6 +27,7 @@ class RegularGridInterpolator:
       method: "linear" or "nearest".
       bounds_error: must be False: whether points are outside of the grid is not known while tracing.
       fill_value: the value outside of the grid; None to extrapolate.
+
     Raises:
       ValueError: the shapes or dtypes don't fit, or there is no such method.
       NotImplementedError: `bounds_error` is asked for.
@@ -73,8 +74,10 @@ class RegularGridInterpolator:
         Args:
           xi: points [..., d], or a tuple of d arrays of coordinates, which broadcast.
           method: "linear" or "nearest"; None for that of the interpolator.
+
         Returns:
           An array of the leading axes of the points, and the axes of the values that are not the grid's.
+
         Raises:
           ValueError: points don't have d coordinates, or there is no such method.
         """

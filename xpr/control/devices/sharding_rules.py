@@ -26,6 +26,7 @@ class CompoundFactor(tuple):
 
     Args:
       *factors: their names, the one that runs slowest first.
+
     Raises:
       ValueError: there are fewer, or one is no name.
 
@@ -49,6 +50,7 @@ class ArrayMapping(tuple):
 
     Args:
       *dim_mappings: one for each axis.
+
     Raises:
       ValueError: one is neither, or `BATCHING` comes later.
 
@@ -87,6 +89,7 @@ class SdyShardingRule:
       need_replication_factors: those along which arrays are not to be sharded.
       permutation_factors: those that take communication between neighbours where they are sharded.
       **factor_sizes: the sizes of factors that occur in compound factors alone.
+
     Raises:
       ValueError: a factor is not used, or is of several kinds, or its size is missing, or given and known.
 

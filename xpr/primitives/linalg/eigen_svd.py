@@ -191,8 +191,10 @@ def eigh(
       sort_eigenvalues: they come in ascending order in any case.
       subset_by_index: the index of the first of those to return, and the index after the last; None for all.
       implementation: None or QR.
+
     Returns:
       Eigenvectors [..., n, n], as columns, and eigenvalues [..., n]. JAX's order: `jnp.linalg.eigh` has the other.
+
     Raises:
       TypeError: the dtype is none of LAPACK's.
       ValueError: the matrices are not square, or there is no such subset.
@@ -379,9 +381,11 @@ def eig(
       enable_eigvec_derivs: eigenvectors have derivatives in any case.
       implementation: None: LAPACK on CPU, and on GPUs cuSOLVER, or LAPACK on the host for left eigenvectors.
       use_magma: None or False.
+
     Returns:
       A list: the eigenvalues [..., n], and as far as asked for, the left and the right eigenvectors [..., n, n] as
       columns, of length 1. All are complex.
+
     Raises:
       TypeError: the dtype is none of LAPACK's.
       ValueError: the matrices are not square.
@@ -548,8 +552,10 @@ def svd(
       subset_by_index: the index of the first singular value to return, and the index after the last; None for all. Not
         with full matrices.
       algorithm: None, DEFAULT, DIVIDE_AND_CONQUER or QR, which is slower.
+
     Returns:
       U [..., m, m or k], s [..., k] and V^H [..., n or k, n], k the lesser of m and n; or s alone.
+
     Raises:
       TypeError: the dtype is none of LAPACK's.
       ValueError: a subset and full matrices, or there is no such subset.

@@ -146,8 +146,10 @@ def cholesky(x: Any, *, symmetrize_input: bool = True) -> Any:
     Args:
       x: [..., n, n], Hermitian and positive definite.
       symmetrize_input: takes (A + A^H) / 2; otherwise the lower triangle alone is read.
+
     Returns:
       L; nans where A is not positive definite.
+
     Raises:
       TypeError: the dtype is none of LAPACK's.
       ValueError: the matrices are not square.
@@ -266,8 +268,10 @@ def lu_pivots_to_permutation(pivots: Any, permutation_size: int) -> Any:
     Args:
       pivots: i32[..., k].
       permutation_size: how many rows there are, k at least.
+
     Returns:
       i32[..., permutation_size]: the row that moves to each position.
+
     Raises:
       TypeError: the pivots are not of the dtype int32, or more than the rows; or the size is no integer.
 
@@ -377,9 +381,11 @@ def lu(x: Any) -> tuple[Any, Any, Any]:
 
     Args:
       x: [..., m, n].
+
     Returns:
       L (below the diagonal; on it L has ones) and U in one array of x's shape; pivots i32[..., min(m, n)], the row that
       each row was exchanged with; the permutation i32[..., m] that these exchanges make.
+
     Raises:
       TypeError: the dtype is none of LAPACK's.
 

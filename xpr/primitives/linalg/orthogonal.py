@@ -167,8 +167,10 @@ def qr(x: Any, *, pivoting: bool = False, full_matrices: bool = True, use_magma:
       pivoting: exchanges columns, the longest first: A[:, order] = Q R.
       full_matrices: m columns in Q; otherwise k, the lesser of m and n.
       use_magma: None or False.
+
     Returns:
       Q [..., m, m or k] and R [..., m or k, n], and with pivoting the order i32[..., n].
+
     Raises:
       TypeError: the dtype is none of LAPACK's.
       UnsupportedRule: full matrices of a matrix with more rows than columns are differentiated.

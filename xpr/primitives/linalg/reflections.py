@@ -137,8 +137,10 @@ def householder_product(a: Any, taus: Any) -> Any:
     Args:
       a: [..., m, n], the reflections in the first k columns, below the diagonal; m is at least n.
       taus: [..., k], their factors.
+
     Returns:
       [..., m, n], the first n columns of H_1 ... H_k.
+
     Raises:
       TypeError: the dtype is none of LAPACK's, or the shapes don't fit.
       ValueError: there are more columns than rows.
@@ -257,8 +259,10 @@ def ormqr(a: Any, taus: Any, c: Any, *, left: bool = True, transpose: bool = Fal
       c: the matrix, [..., m, p], or [..., p, m] where `left` is False.
       left: Q C; or else C Q.
       transpose: Q^H in place of Q.
+
     Returns:
       An array of the shape of `c`.
+
     Raises:
       TypeError: the dtype is none of LAPACK's, or the shapes don't fit.
 
@@ -332,9 +336,11 @@ def hessenberg(a: Any) -> tuple[Any, Any]:
 
     Args:
       a: [..., n, n].
+
     Returns:
       [..., n, n], H on and above the first diagonal under the main one, and below it the reflections; and their factors
       [..., n - 1]. Q leaves the first axis as it is: it is 1 and `householder_product` of the rest.
+
     Raises:
       TypeError: the dtype is none of LAPACK's.
       ValueError: the matrices are not square.
@@ -427,9 +433,11 @@ def tridiagonal(a: Any, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
     Args:
       a: [..., n, n], of which one triangle is read.
       lower: the lower triangle; or else the upper one.
+
     Returns:
       [..., n, n], T in its three diagonals and the reflections beyond them, in the triangle that was read; the diagonal
       of T [..., n]; the elements beside it [..., n - 1]; the factors of the reflections [..., n - 1].
+
     Raises:
       TypeError: the dtype is none of LAPACK's.
       ValueError: the matrices are not square, or have no row.

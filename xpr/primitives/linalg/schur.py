@@ -70,9 +70,11 @@ def schur(
       compute_schur_vectors: whether to compute Q.
       sort_eig_vals: False: LAPACK's order is the only one.
       select_callable: None, likewise.
+
     Returns:
       T [..., n, n], upper triangular, or of real matrices with 2 x 2 blocks on the diagonal for pairs of complex
       eigenvalues; and Q [..., n, n] if asked for. A tuple, or a list of T alone, as in JAX.
+
     Raises:
       TypeError: the dtype is none of LAPACK's.
       ValueError: the matrices are not square.

@@ -195,8 +195,10 @@ def triangular_solve(
       lower: whether the lower triangle is read, or else the upper one.
       transpose_a, conjugate_a: to be done to A first; the triangle is the one before.
       unit_diagonal: the diagonal is taken to be ones, and not read.
+
     Returns:
       X, of the shape of B. Where A is singular it has infinities or nans.
+
     Raises:
       TypeError: dtypes differ, or LAPACK does not have them.
       ValueError: A is not square, or the shapes don't fit.

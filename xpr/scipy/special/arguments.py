@@ -1,16 +1,19 @@
-"""Arguments of special functions."""
+"""Arguments of special functions, and derivatives by them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from xpr import dtypes
 from xpr import numpy as jnp
-from xpr.core.avals import aval_of
+from xpr.core.avals import Zero, aval_of
 from xpr.errors import ArgumentError
 from xpr.numpy.promotion import convert, promote_inexact, promote_shapes
+from xpr.primitives.shapes import instantiate
+from xpr.transforms.jvp import push_forward
 
 
 def reals(name: str, *xs: Any, argument: str = "x") -> tuple[Any, ...]:
@@ -40,6 +43,16 @@ def wide_reals(name: str, *xs: Any) -> tuple[Any, ...]:
     operands = [jnp.asarray(x) for x in one_shape(*strong_reals(name, *xs))]
     narrow = operands[0].dtype in (dtypes.float16, dtypes.bf16)
     return tuple([x.astype(dtypes.float32) for x in operands] if narrow else operands)
+
+
+def slope_in(i: int, fun: Callable[..., Any], *xs: Any) -> Any:
+    """The derivative of an elementwise function by its i-th argument, at arguments of one shape: along ones.
+
+    Multiplied by a tangent it is a derivative rule that is linear in tangents, although `fun` may run loops.
+    """
+    tangents = [jnp.ones_like(x) if i == j else Zero.from_primal_value(x) for j, x in enumerate(xs)]
+    _, (slope,) = push_forward(lambda *ys: [fun(*ys)], xs, tangents)
+    return instantiate(slope)
 
 
 def one_shape(*xs: Any) -> list[Any]:

@@ -19,8 +19,7 @@ from xpr.control.compiled import compiled
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.control.while_.fori_loop import fori_loop
 from xpr.primitives.special import lgamma
-from xpr.scipy.special.arguments import wide_reals
-from xpr.transforms.jvp import push_forward
+from xpr.scipy.special.arguments import slope_in, wide_reals
 
 __all__ = ["iv", "ive", "j0", "j1", "jn", "jv", "k0", "k0e", "k1", "k1e", "kv", "kve", "y0", "y1", "yv"]
 
@@ -207,12 +206,7 @@ def _i_and_k(v: Any, x: Any) -> tuple[Any, Any]:
 def _differentiable(raw: Callable[[Any, Any], Any], slope: Callable[[Any, Any, Any], Any]) -> Any:
     """A function of order and argument; `slope(v, x, value)` is its derivative in the argument."""
     function = custom_jvp(raw)
-
-    def in_order(t: Any, out: Any, v: Any, x: Any) -> Any:
-        _, (moved,) = push_forward(lambda v: [raw(v, x)], [v], [jnp.ones_like(v)])
-        return t * moved
-
-    function.defjvps(in_order, lambda t, out, v, x: t * slope(v, x, out))
+    function.defjvps(lambda t, out, v, x: t * slope_in(0, raw, v, x), lambda t, out, v, x: t * slope(v, x, out))
     return function
 
 
@@ -362,10 +356,10 @@ def j0(x: Any) -> Any:
       x: array of real numbers.
 
     Returns:
-      Floats of the broadcast shape.
+      Floats of the shape of `x`.
 
     Raises:
-      TypeError: an argument is complex.
+      TypeError: the array is complex.
 
     >>> from xpr.scipy import special
     >>> round(float(special.j0(2.0)), 4)
@@ -381,10 +375,10 @@ def j1(x: Any) -> Any:
       x: array of real numbers.
 
     Returns:
-      Floats of the broadcast shape.
+      Floats of the shape of `x`.
 
     Raises:
-      TypeError: an argument is complex.
+      TypeError: the array is complex.
 
     >>> from xpr.scipy import special
     >>> round(float(special.j1(2.0)), 4)
@@ -400,10 +394,10 @@ def y0(x: Any) -> Any:
       x: array of real numbers.
 
     Returns:
-      Floats of the broadcast shape.
+      Floats of the shape of `x`.
 
     Raises:
-      TypeError: an argument is complex.
+      TypeError: the array is complex.
 
     >>> from xpr.scipy import special
     >>> round(float(special.y0(2.0)), 4)
@@ -419,10 +413,10 @@ def y1(x: Any) -> Any:
       x: array of real numbers.
 
     Returns:
-      Floats of the broadcast shape.
+      Floats of the shape of `x`.
 
     Raises:
-      TypeError: an argument is complex.
+      TypeError: the array is complex.
 
     >>> from xpr.scipy import special
     >>> round(float(special.y1(2.0)), 4)
@@ -432,16 +426,16 @@ def y1(x: Any) -> Any:
 
 
 def k0(x: Any) -> Any:
-    """The Bessel function of the second kind, modified, of order 0; elementwise.
+    """The modified Bessel function of the second kind, of order 0; elementwise.
 
     Args:
       x: array of real numbers.
 
     Returns:
-      Floats of the broadcast shape.
+      Floats of the shape of `x`.
 
     Raises:
-      TypeError: an argument is complex.
+      TypeError: the array is complex.
 
     >>> from xpr.scipy import special
     >>> round(float(special.k0(2.0)), 4)
@@ -451,16 +445,16 @@ def k0(x: Any) -> Any:
 
 
 def k1(x: Any) -> Any:
-    """The Bessel function of the second kind, modified, of order 1; elementwise.
+    """The modified Bessel function of the second kind, of order 1; elementwise.
 
     Args:
       x: array of real numbers.
 
     Returns:
-      Floats of the broadcast shape.
+      Floats of the shape of `x`.
 
     Raises:
-      TypeError: an argument is complex.
+      TypeError: the array is complex.
 
     >>> from xpr.scipy import special
     >>> round(float(special.k1(2.0)), 4)
@@ -470,16 +464,16 @@ def k1(x: Any) -> Any:
 
 
 def k0e(x: Any) -> Any:
-    """The Bessel function of the second kind, modified, times exp(x), of order 0; elementwise.
+    """The modified Bessel function of the second kind, times exp(x), of order 0; elementwise.
 
     Args:
       x: array of real numbers.
 
     Returns:
-      Floats of the broadcast shape.
+      Floats of the shape of `x`.
 
     Raises:
-      TypeError: an argument is complex.
+      TypeError: the array is complex.
 
     >>> from xpr.scipy import special
     >>> round(float(special.k0e(2.0)), 4)
@@ -489,16 +483,16 @@ def k0e(x: Any) -> Any:
 
 
 def k1e(x: Any) -> Any:
-    """The Bessel function of the second kind, modified, times exp(x), of order 1; elementwise.
+    """The modified Bessel function of the second kind, times exp(x), of order 1; elementwise.
 
     Args:
       x: array of real numbers.
 
     Returns:
-      Floats of the broadcast shape.
+      Floats of the shape of `x`.
 
     Raises:
-      TypeError: an argument is complex.
+      TypeError: the array is complex.
 
     >>> from xpr.scipy import special
     >>> round(float(special.k1e(2.0)), 4)

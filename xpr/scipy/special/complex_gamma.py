@@ -48,16 +48,21 @@ def loggamma(x: Any) -> Any:
     return jnp.where(jnp.greater_equal(x, 0), lgamma(x), math.nan)
 
 
+def _is_pole(z: Any) -> Any:
+    """Whether a number is 0, -1, -2 ..."""
+    return (z.imag == 0) & (z.real <= 0) & (z.real == jnp.floor(z.real))
+
+
 def complex_gamma(z: Any) -> Any:
     """The gamma function of complex numbers; nan at its poles."""
-    pole = (z.imag == 0) & (z.real <= 0) & (z.real == jnp.floor(z.real))
+    pole = _is_pole(z)
     return jnp.where(pole, complex(math.nan, math.nan), jnp.exp(complex_loggamma(jnp.where(pole, 1, z))))
 
 
 @compiled
 def complex_loggamma(z: Any) -> Any:
     """In the lower half-plane it is conjugate to the upper one, and left of 1/2 it follows from that of 1 - z."""
-    pole = (z.imag == 0) & (z.real <= 0) & (z.real == jnp.floor(z.real))
+    pole = _is_pole(z)
     lower = jnp.signbit(z.imag)
     upper = jnp.where(lower, jnp.conj(z), z)
     left = upper.real < 0.5

@@ -65,8 +65,10 @@ def exp1(x: Any) -> Any:
 
     Args:
       x: real array; the result is nan where it is negative, and inf at 0.
+
     Returns:
       An array of the same shape, floating.
+
     Raises:
       TypeError: the array is complex.
 
@@ -98,8 +100,10 @@ def expi(x: Any) -> Any:
 
     Args:
       x: real array; the result is -inf at 0.
+
     Returns:
       An array of the same shape, floating.
+
     Raises:
       TypeError: the array is complex.
 

@@ -14,12 +14,9 @@ from xpr.control.compiled import compiled
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.control.while_.fori_loop import fori_loop
 from xpr.control.while_.function import while_loop
-from xpr.core.avals import Zero
-from xpr.primitives.shapes import instantiate
 from xpr.primitives.special import lgamma
-from xpr.scipy.special.arguments import wide_reals
+from xpr.scipy.special.arguments import slope_in, wide_reals
 from xpr.scipy.special.gamma_functions import gammasgn
-from xpr.transforms.jvp import push_forward
 
 __all__ = ["hyp1f1", "hyp2f1"]
 
@@ -27,22 +24,14 @@ _MOST = 2000  # terms of a series
 
 
 def _with_partials(fun: Callable[..., Any], parameters: int, slope_in_x: Callable[..., Any]) -> Any:
-    """The function with its derivatives; that in each parameter is computed with a tangent of ones.
-
-    So the rule is linear in tangents although loops are run for it.
-    """
+    """The function with its derivatives: those by the first arguments, the parameters, are those of its formula."""
 
     def partial(i: int) -> Callable[..., Any]:
-        def along(t: Any, out: Any, *xs: Any) -> Any:
-            tangents = [jnp.ones_like(x) if i == j else Zero.from_primal_value(x) for j, x in enumerate(xs)]
-            _, (slope,) = push_forward(lambda *ys: [fun(*ys)], xs, tangents)
-            return t * instantiate(slope)
+        return lambda t, out, *xs: t * slope_in(i, fun, *xs)
 
-        return along
-
-    made = custom_jvp(lambda *xs: fun(*xs))
-    made.defjvps(*[partial(i) for i in range(parameters)], lambda t, out, *xs: t * slope_in_x(*xs))
-    return made
+    function = custom_jvp(lambda *xs: fun(*xs))
+    function.defjvps(*[partial(i) for i in range(parameters)], lambda t, out, *xs: t * slope_in_x(*xs))
+    return function
 
 
 def _series(ratio: Callable[[Any], Any], first: Any) -> Any:

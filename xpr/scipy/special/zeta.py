@@ -8,11 +8,8 @@ from typing import Any
 from xpr import numpy as jnp
 from xpr.control.compiled import compiled
 from xpr.control.custom.custom_jvp import custom_jvp
-from xpr.core.avals import Zero
 from xpr.primitives import special as s
-from xpr.primitives.shapes import instantiate
-from xpr.scipy.special.arguments import one_shape, reals
-from xpr.transforms.jvp import push_forward
+from xpr.scipy.special.arguments import one_shape, reals, slope_in
 
 __all__ = ["zeta"]
 
@@ -53,9 +50,7 @@ def _slope_in_exponent(t: Any, out: Any, x: Any, q: Any) -> Any:
     x, q = one_shape(x, q)
     inside = (x > 1) & (q > 0)
     safe, shift = jnp.where(inside, x, 2.0), jnp.where(inside, q, 1.0)
-    tangents = [jnp.ones_like(safe), Zero.from_primal_value(shift)]
-    _, (slope,) = push_forward(lambda *xs: [_euler_maclaurin(*xs)], [safe, shift], tangents)
-    return t * jnp.where(inside, instantiate(slope), math.nan)
+    return t * jnp.where(inside, slope_in(0, _euler_maclaurin, safe, shift), math.nan)
 
 
 @compiled

@@ -22,6 +22,7 @@ class gaussian_kde:
       dataset: the points, [d, n], or [n] for numbers.
       bw_method: the bandwidth: "scott" (the default), "silverman", a number, or a function of this object.
       weights: of the points, [n]; equal if not given.
+
     Raises:
       ValueError: fewer than two points, or shapes that don't fit.
 
