@@ -89,16 +89,16 @@ def of_reshard(operands: Avals, results: Avals, sizes: Sizes, **params: Any) -> 
     held, wanted = partitioning(before), partitioning(after)
     sums = [name for name in explicit.mesh.axis_names if name in explicit.unreduced - _unreduced(after)]
     scattered = [name for name in sums if name in wanted]
-    found = _along("reduce-scatter", size, scattered, sizes)
+    collectives = _along("reduce-scatter", size, scattered, sizes)
     size //= _count(sizes, [name for name in wanted if name not in held])
-    found += _along("all-reduce", size, [name for name in sums if name not in wanted], sizes)
+    collectives += _along("all-reduce", size, [name for name in sums if name not in wanted], sizes)
     old, new = parts_of(before), parts_of(after)
     positions = {name: i for i, part in enumerate(new) for name in axes_of(part)}
     turned = [name for i, part in enumerate(old) for name in axes_of(part) if positions.get(name, i) != i]
-    found += _along("all-to-all", size, turned, sizes)
+    collectives += _along("all-to-all", size, turned, sizes)
     gathered = [name for name in held if name not in wanted]
-    found += _along("all-gather", size * _count(sizes, gathered), gathered, sizes)
-    return found
+    collectives += _along("all-gather", size * _count(sizes, gathered), gathered, sizes)
+    return collectives
 
 
 def of_contraction(operands: Sequence[tuple[ShapedArray, Sequence[int]]], result: ShapedArray) -> list[Collective]:
@@ -111,23 +111,23 @@ def of_contraction(operands: Sequence[tuple[ShapedArray, Sequence[int]]], result
     if mesh is None:
         return []
     sizes, wanted = mesh.shape, partitioning(result)
-    found, sums = [], set[Any]()
+    collectives, sums = [], set[Any]()
     free = [partitioning(aval, [i for i in range(aval.ndim) if i not in axes]) for aval, axes in operands]
     for position, (aval, axes) in enumerate(operands):
         elsewhere = [name for other, names in enumerate(free) if other != position for name in names]
         contracted = partitioning(aval, axes)
         gathered = [name for name in contracted if name in elsewhere]
-        found += _along("all-gather", shard_bytes(aval) * _count(sizes, gathered), gathered, sizes)
+        collectives += _along("all-gather", shard_bytes(aval) * _count(sizes, gathered), gathered, sizes)
         sums |= {name for name in contracted if name not in gathered}
     names = [name for name in mesh.axis_names if name in sums and name not in _unreduced(result)]
     scattered = [name for name in names if name in wanted]
     kept = dict.fromkeys(name for each in free for name in each)
     size = result.size * result.dtype.itemsize // _count(sizes, {*kept, *wanted} - {*scattered})
-    found += _along("reduce-scatter", size, scattered, sizes)
+    collectives += _along("reduce-scatter", size, scattered, sizes)
     size //= _count(sizes, scattered)
-    found += _along("all-reduce", size, [name for name in names if name not in wanted], sizes)
+    collectives += _along("all-reduce", size, [name for name in names if name not in wanted], sizes)
     unwanted = [name for name in kept if name not in wanted]
-    return found + _along("all-gather", size * _count(sizes, unwanted), unwanted, sizes)
+    return collectives + _along("all-gather", size * _count(sizes, unwanted), unwanted, sizes)
 
 
 def of_reduced_axes(
@@ -139,8 +139,10 @@ def of_reduced_axes(
 
 def of_replicated(operands: Avals) -> list[Collective]:
     """An operation without a rule for partitioned operands, which are gathered."""
-    found = []
+    collectives = []
     for aval in operands:
         if type(aval) is ShapedArray and aval.explicit is not None:
-            found += _along("all-gather", aval.size * aval.dtype.itemsize, partitioning(aval), aval.explicit.mesh.shape)
-    return found
+            collectives += _along(
+                "all-gather", aval.size * aval.dtype.itemsize, partitioning(aval), aval.explicit.mesh.shape
+            )
+    return collectives

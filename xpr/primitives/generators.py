@@ -17,7 +17,7 @@ import numpy as np
 from xpr.config import settings
 from xpr.core.avals import aval_of
 from xpr.dimensions.expressions import surely_at_least
-from xpr.dtypes import uint8, uint16, uint32, uint64
+from xpr.dtypes import uint32, uint64
 from xpr.errors import ArgumentError
 from xpr.key_types import PRNGImpl, register_implementation
 from xpr.primitives.elementwise import (
@@ -29,18 +29,23 @@ from xpr.primitives.elementwise import (
     shift_left,
     shift_right_logical,
 )
-from xpr.primitives.random_bits import ZERO_WORD, element_counts, key_words, threefry2x32, threefry_bits
+from xpr.primitives.random_bits import (
+    UNSIGNED_OF_WIDTH,
+    ZERO_WORD,
+    element_counts,
+    key_words,
+    threefry2x32,
+    threefry_bits,
+)
 from xpr.primitives.rng_bit_generator import rng_bit_generator
 from xpr.primitives.shapes import broadcast_in_dim, expand_dims, reshape, squeeze, transpose
 from xpr.primitives.slicing import broadcasted_iota, concatenate, slice_in_dim
 
 __all__: list[str] = []
 
-_DTYPES = {8: uint8, 16: uint16, 32: uint32, 64: uint64}
-
 
 def check_width(bit_width: int) -> None:
-    if bit_width not in _DTYPES:
+    if bit_width not in UNSIGNED_OF_WIDTH:
         raise ArgumentError(f"Random bits are drawn in words of 8, 16, 32 or 64, and {bit_width} were asked for.")
 
 
@@ -110,7 +115,7 @@ def _of_width(words: Any, bit_width: int, size: int) -> Any:
     shifts = mul(broadcasted_iota(uint32, (parts, count), 0), np.uint32(bit_width))
     split = shift_right_logical(broadcast_in_dim(words, (parts, count), (1,)), shifts)
     split = reshape(transpose(bitwise_and(split, np.uint32((1 << bit_width) - 1)), (1, 0)), (parts * count,))
-    return slice_in_dim(convert_element_type(split, _DTYPES[bit_width]), 0, size)
+    return slice_in_dim(convert_element_type(split, UNSIGNED_OF_WIDTH[bit_width]), 0, size)
 
 
 THREEFRY = register_implementation(
@@ -143,7 +148,7 @@ def _rbg_fold_in(words: Any, data: Any) -> Any:
 
 def _rbg_random_bits(words: Any, bit_width: int, shape: tuple[int, ...]) -> Any:
     check_width(bit_width)
-    return rng_bit_generator(words, shape, _DTYPES[bit_width])[1]
+    return rng_bit_generator(words, shape, UNSIGNED_OF_WIDTH[bit_width])[1]
 
 
 def _unsafe_rbg_split(words: Any, shape: tuple[int, ...]) -> Any:

@@ -206,6 +206,7 @@ def threefry2x32(k0: Any, k1: Any, x0: Any, x1: Any) -> tuple[Any, Any]:
 
 # -- Arrays of bits
 
+UNSIGNED_OF_WIDTH = {8: uint8, 16: uint16, 32: uint32, 64: uint64}
 ZERO_WORD = np.uint32(0)
 
 
@@ -236,7 +237,7 @@ def joined(high: Any, low: Any, bit_width: int) -> Any:
         high, low = (convert_element_type(x, uint64) for x in (high, low))
         return bitwise_or(shift_left(high, np.uint64(32)), low)
     word = bitwise_xor(high, low)
-    return word if bit_width == 32 else convert_element_type(word, {8: uint8, 16: uint16}[bit_width])
+    return word if bit_width == 32 else convert_element_type(word, UNSIGNED_OF_WIDTH[bit_width])
 
 
 def child(k0: Any, k1: Any, index: int) -> tuple[Any, Any]:

@@ -17,10 +17,10 @@ from xpr.config import override, settings
 from xpr.core.avals import ShapedArray, Zero, aval_of, is_key
 from xpr.core.interpreter import Tracer
 from xpr.core.primitive import Primitive, Unsupported, params_of, register
-from xpr.dtypes import INTEGERS, uint8, uint16, uint32, uint64
+from xpr.dtypes import INTEGERS, uint32
 from xpr.key_types import KeyType, PRNGImpl
 from xpr.primitives.elementwise_rules import NOT_LINEAR
-from xpr.primitives.random_bits import BITS_FOR, normal_quantiles, unit_floats
+from xpr.primitives.random_bits import BITS_FOR, UNSIGNED_OF_WIDTH, normal_quantiles, unit_floats
 from xpr.primitives.shapes import broadcast_in_dim, mapped_to, reshape, zeros_like_aval
 from xpr.primitives.sharding_rules import joined
 from xpr.primitives.slicing import slice_in_dim
@@ -211,8 +211,6 @@ def random_fold_in(keys: Any, data: Any) -> Any:
 
 
 # -- random_bits: an array of bits for each key
-
-UNSIGNED_OF_WIDTH = {8: uint8, 16: uint16, 32: uint32, 64: uint64}
 
 
 def _bits_abstract(avals: Sequence[ShapedArray], *, bit_width: int, shape: tuple[int, ...]) -> list[ShapedArray]:

@@ -165,6 +165,9 @@ def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
     Returns:
       None.
 
+    Raises:
+      TypeError: as for `check`.
+
     >>> import xpr
     >>> from xpr import checkify
     >>> checkify.debug_check(xpr.numpy.array(False), "never seen")
@@ -175,8 +178,15 @@ def debug_check(pred: Any, msg: str, *fmt_args: Any, **fmt_kwargs: Any) -> None:
 def check_error(error: Error) -> None:
     """Raises an error that a function made by `checkify` returned; inside another such function it becomes that one's.
 
+    Args:
+      error: the `Error`; of one with mapped rows it is the first row's that failed.
+
+    Returns:
+      None.
+
     Raises:
-      CheckError: eagerly, where there is one.
+      TypeError: `error` is no `Error`.
+      CheckError: eagerly, where there is an error.
 
     >>> from xpr import checkify
     >>> checkify.check_error(checkify.init_error)

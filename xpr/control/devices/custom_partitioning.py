@@ -87,20 +87,19 @@ class _Partitioner(Partitioner):
     ) -> tuple[bytes, list[Any], list[Any]]:  # fmt: skip
         user = self.partitioning
         ins, outs = self._structs(arg_shapes, arg_shardings), self._structs(out_shapes, out_shardings)
-        answer = user.partition(
+        mesh, of_one_device, results, arguments = user.partition(
             *user.static, self.mesh, tree.unflatten_sorted(user.in_tree, ins), tree.unflatten(user.out_tree, outs)
         )
-        mesh, of_one_device, results, arguments = answer
         in_hlo = _hlo(user.in_tree, arguments, ins, "arguments")
         out_hlo = _hlo(user.out_tree, results, outs, "results")
         in_tiles, out_tiles = _tiles(arg_shapes, in_hlo), _tiles(out_shapes, out_hlo)
         with axes_in_scope(*[NamedAxis(name, size) for name, size in mesh.shape.items()]):
             closed = stage(FlatFunction(of_one_device, user.call_tree), in_tiles)
-        found = [aval.strip_weak_type() for aval in closed.out_avals]
-        if found != out_tiles:
+        out_avals = [aval.strip_weak_type() for aval in closed.out_avals]
+        if out_avals != out_tiles:
             raise ValueError(
                 f"Mismatch in result shapes. {describe_function(of_one_device)}, the program of one device, gives "
-                f"({types_of(found)}), and by the shardings that {describe_function(user.partition)} returned its "
+                f"({types_of(out_avals)}), and by the shardings that {describe_function(user.partition)} returned its "
                 f"parts of the results are ({types_of(out_tiles)})."
             )
         module = Module(self.platform)
@@ -138,7 +137,7 @@ class _Struct:
 
 def _hlo(structure: Any, shardings: Any, structs: Sequence[_Struct], what: str) -> list[Any]:
     leaves = tree.flatten_prefix(shardings, structure, f"the shardings of {what}", verb="custom_partitioning")
-    if not all(isinstance(each, NamedSharding) for each in leaves):
+    if not all(isinstance(sharding, NamedSharding) for sharding in leaves):
         raise ValueError(f"Custom Partitioning rules must return NamedShardings, and those of {what} are {shardings}.")
     return [hlo_sharding(sharding, struct.ndim) for sharding, struct in zip(leaves, structs)]
 
@@ -288,9 +287,9 @@ class custom_partitioning(CustomFunction):
         if isinstance(sharding_rule, str):
             sharding_rule = str_to_sdy_sharding_rule(sharding_rule, **kinds, **factor_sizes)  # type: ignore[arg-type]
         elif any(kinds.values()) or factor_sizes:
-            given = ", ".join([*(name for name, factors in kinds.items() if factors), *factor_sizes])
+            names = ", ".join([*(name for name, factors in kinds.items() if factors), *factor_sizes])
             raise ValueError(
-                f"custom_partitioning: {given} go with a rule that is a text. Say them in the rule itself."
+                f"custom_partitioning: {names} go with a rule that is a text. Say them in the rule itself."
             )
         self.partition, self.sharding_rule = partition, sharding_rule
         self.lacks_rule = sharding_rule is None and bool(infer_sharding_from_operands or propagate_user_sharding)

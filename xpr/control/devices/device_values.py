@@ -97,8 +97,12 @@ class DeviceTrace(StageTrace):
         return "\n".join(texts)
 
     def explain(self, tracer: Tracer) -> str:
-        what = f"  It may differ between the devices of {self.manual.mesh.text}; print(x) shows the value on each.\n"
-        return super().explain(tracer) + what * (self.value_is_there(tracer))
+        text = super().explain(tracer)
+        if self.value_is_there(tracer):
+            text += (
+                f"  It may differ between the devices of {self.manual.mesh.text}; print(x) shows the value on each.\n"
+            )
+        return text
 
     def value_is_there(self, tracer: Tracer) -> bool:
         return isinstance(tracer, StageTracer) and self.on_devices(tracer.variable) is not None

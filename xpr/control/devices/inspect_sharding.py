@@ -57,8 +57,8 @@ def _batch(size: int, values: Sequence[Any], dims: Sequence[int], *, callback: C
 
 def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     (x,) = args
-    device = x.sharding if isinstance(x, Array) else SingleDeviceSharding(devices.default_device())
-    params["callback"](device)
+    sharding = x.sharding if isinstance(x, Array) else SingleDeviceSharding(devices.default_device())
+    params["callback"](sharding)
     return []
 
 

@@ -79,6 +79,9 @@ def _check_factor(factor: Any) -> None:
         raise ValueError(f"The name of a factor is a letter, then letters, digits and _, and this one is {factor!r}.")
 
 
+_KINDS = ("reduction_factors", "need_replication_factors", "permutation_factors")
+
+
 class SdyShardingRule:
     """How the axes of operands and results belong together, by factors.
 
@@ -137,7 +140,7 @@ class SdyShardingRule:
         axes = [[axis] if isinstance(axis, str) else axis for mapping in self.mappings for axis in mapping]
         used = {factor for factors_of_axis in axes for factor in factors_of_axis}
         seen: dict[str, str] = {}
-        for kind in ("reduction_factors", "need_replication_factors", "permutation_factors"):
+        for kind in _KINDS:
             factors = getattr(self, kind)
             if not isinstance(factors, tuple):
                 raise ValueError(f"{kind} must be a tuple of factors, and is {factors!r}.")
@@ -151,8 +154,7 @@ class SdyShardingRule:
                 seen[factor] = kind
 
     def __repr__(self) -> str:
-        kinds = ("reduction_factors", "need_replication_factors", "permutation_factors")
-        more = [f"{kind}={getattr(self, kind)}" for kind in kinds if getattr(self, kind)]
+        more = [f"{kind}={getattr(self, kind)}" for kind in _KINDS if getattr(self, kind)]
         more += [f"{name}={size}" for name, size in self.factor_sizes.items()]
         return f"SdyShardingRule({', '.join([str(self.operand_mappings), str(self.result_mappings), *more])})"
 
@@ -178,6 +180,7 @@ def str_to_sdy_sharding_rule(
       An `SdyShardingRule`.
 
     Raises:
+      TypeError: `rule` is no text.
       ValueError: the text says no rule.
 
     >>> from xpr.control.devices.sharding_rules import str_to_sdy_sharding_rule

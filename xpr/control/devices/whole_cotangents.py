@@ -107,12 +107,12 @@ class _WholeCotangents:
         """The sum over axes, of what is the same along pending ones the value itself."""
         varying, pending = self.axes(x), self.pending_of(x)
         whole = tuple([name for name in axes if name in pending and name not in varying])
-        rest = tuple([name for name in axes if name not in whole])
+        others = tuple([name for name in axes if name not in whole])
         if whole:
             x = self.step(pvary_p, x, [], {"axes": whole}, pending.difference(whole), source)
-        if rest:
+        if others:
             out = Var(x.aval)
-            summed = JaxprEqn([x], [out], psum_p, {"axes": rest, "axis_index_groups": None}, source)
+            summed = JaxprEqn([x], [out], psum_p, {"axes": others, "axis_index_groups": None}, source)
             replacement, (self.varying[out],) = self.replication.sums(summed, [varying])
             self.eqns += replacement
             self.pending[out] = self.pending_of(x)

@@ -122,10 +122,10 @@ class MappedCall(MultiDeviceCall):
         in_axes = [axis if None in (axis, d) else axis + (axis >= d) for axis, d in zip(self.in_specs, dims)]
         row_dims = [d if None in (axis, d) else d - (axis < d) for axis, d in zip(in_axes, dims)]
         shadowed = axis_name == self.params["axis_name"]
-        closed, found = self.derived(batch_jaxpr, size, tuple(row_dims), None if shadowed else axis_name)
-        out_axes = [o if None in (o, e) else o + (o > e) for o, e in zip(self.out_specs, found)]
+        closed, result_dims = self.derived(batch_jaxpr, size, tuple(row_dims), None if shadowed else axis_name)
+        out_axes = [axis if None in (axis, d) else axis + (axis > d) for axis, d in zip(self.out_specs, result_dims)]
         outs = self.bind(closed, values, in_axes, out_axes)
-        return outs, [e if None in (o, e) else e + (o <= e) for o, e in zip(out_axes, found)]
+        return outs, [d if None in (axis, d) else d + (axis <= d) for axis, d in zip(out_axes, result_dims)]
 
     def threaded(self, state: Sequence[Any], thread: Any, values: Sequence[Any]) -> Any:
         """Each device has the state; afterwards it is that of the first one which failed."""
@@ -215,12 +215,9 @@ def _spec(axis: int | None, name: Any) -> PartitionSpec:
 
 def _on_one_device(jaxpr: Jaxpr, in_axes: Axes, out_axes: Axes, params: dict[str, Any]) -> ClosedJaxpr:
     """The jaxpr from whole operands to whole results, on one device; cached with the jaxpr."""
-    closed, _ = batch_jaxpr(jaxpr, params["axis_size"], tuple(in_axes), params["axis_name"], _all(jaxpr))
+    every_result = (True,) * len(jaxpr.outvars)
+    closed, _ = batch_jaxpr(jaxpr, params["axis_size"], tuple(in_axes), params["axis_name"], every_result)
     return closed
-
-
-def _all(jaxpr: Jaxpr) -> tuple[bool, ...]:
-    return (True,) * len(jaxpr.outvars)
 
 
 def _lower_on_one_device(
@@ -232,14 +229,7 @@ def _lower_on_one_device(
     results = []
     for x, axis, aval in zip(outs, out_axes, avals):
         if axis is None:
-            row = aval.update(shape=(1, *aval.shape))
-            limits = ", ".join(map(str, row.shape))
-            zeros, ones = ", ".join("0" * row.ndim), ", ".join("1" * row.ndim)
-            first = b.op(
-                "stablehlo.slice", (x,), row,
-                f"start_indices = array<i64: {zeros}>, limit_indices = array<i64: {limits}>, "
-                f"strides = array<i64: {ones}>",
-            )  # fmt: skip
+            first = b.slice(x, [0] * x.aval.ndim, (1, *aval.shape))
             results.append(b.reshape(first, aval.shape))
         else:
             order = list(range(1, x.aval.ndim))

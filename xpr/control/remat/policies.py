@@ -180,6 +180,15 @@ class EitherPolicy:
 def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
     """A policy: only values that `checkpoint_name` gave one of these names may be saved.
 
+    Args:
+      *names_which_can_be_saved: the names, each an argument of its own.
+
+    Returns:
+      The policy.
+
+    Raises:
+      TypeError: a name is not a string.
+
     >>> import xpr
     >>> policy = xpr.checkpoint_policies.save_only_these_names("attention")
     """
@@ -189,6 +198,15 @@ def save_only_these_names(*names_which_can_be_saved: str) -> Policy:
 
 def save_any_names_but_these(*names_not_to_save: str) -> Policy:
     """A policy: only values that `checkpoint_name` gave a name may be saved, unless it is one of these.
+
+    Args:
+      *names_not_to_save: the names, each an argument of its own.
+
+    Returns:
+      The policy.
+
+    Raises:
+      TypeError: a name is not a string.
 
     >>> import xpr
     >>> policy = xpr.checkpoint_policies.save_any_names_but_these("attention")
@@ -202,6 +220,15 @@ def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
 
     The operation that made such a value is another one and may be saved, so this seldom saves memory.
 
+    Args:
+      *names_not_to_save: the names, each an argument of its own.
+
+    Returns:
+      The policy.
+
+    Raises:
+      TypeError: a name is not a string.
+
     >>> import xpr
     >>> policy = xpr.checkpoint_policies.save_anything_except_these_names("attention")
     """
@@ -211,6 +238,13 @@ def save_anything_except_these_names(*names_not_to_save: str) -> Policy:
 
 def save_from_both_policies(policy_1: Policy, policy_2: Policy) -> Policy:
     """A policy: results may be saved if one of two policies allows it.
+
+    Args:
+      policy_1: the policy that is asked first.
+      policy_2: the policy that is asked where the first says no.
+
+    Returns:
+      The policy.
 
     >>> from xpr import checkpoint_policies as cp, lax
     >>> policy = cp.save_from_both_policies(cp.dots_saveable, cp.save_only_these_names("sine"))

@@ -334,14 +334,14 @@ def _scaled_as_lapack(v: Any, dv: Any) -> Any:
     """Tangents of eigenvectors of length 1 whose greatest element is real, from those of any scale."""
     axis = aval_of(v).ndim - 2
 
-    def sums(x: Any) -> Any:
+    def column_sums(x: Any) -> Any:
         return along_columns(reduce_sum(x, (axis,)), v)
 
     size = absolute(v)
     zero = full(aval_of(v).shape, 0, aval_of(v).dtype)
     is_greatest = eq(size, along_columns(reduce_max(size, (axis,)), size))
-    greatest, turned = (sums(select(is_greatest, x, zero)) for x in (v, dv))
-    along = real(sums(mul(conj(v), dv)))
+    greatest, turned = (column_sums(select(is_greatest, x, zero)) for x in (v, dv))
+    along = real(column_sums(mul(conj(v), dv)))
     phase = imag(div(turned, greatest))
     return sub(dv, mul(v, complex_(along, phase)))
 

@@ -43,6 +43,13 @@ def entropy(mu: Any, loc: Any = 0) -> Any:
 
     Source of the series: R. J. Evans, J. Boersma, N. M. Blachman and A. A. Jagers, The entropy of a Poisson
     distribution, SIAM Review, 1988.
+
+    Args:
+      mu: the mean, array of real numbers.
+      loc: has no effect on the entropy; broadcasts with `mu`.
+
+    Returns:
+      Floats of the broadcast shape; nan where the mean is negative.
     """
     mu, loc = promoted(mu, loc)
     mu, _ = jnp.broadcast_arrays(mu, loc)

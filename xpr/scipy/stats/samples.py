@@ -121,9 +121,7 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_po
     """
     _check_policy("rankdata", nan_policy)
     if method not in ("average", "min", "max", "dense", "ordinal"):
-        raise ValueError(
-            f"rankdata: method is 'average', 'min', 'max', 'dense' or 'ordinal', and not {method!r}."
-        )  # fmt: skip
+        raise ValueError(f"rankdata: method is 'average', 'min', 'max', 'dense' or 'ordinal', and not {method!r}.")
     a = jnp.asarray(a)
     axis = None if axis is None else one_axis(axis, a.ndim)
     x = _along_last(a, axis)
@@ -147,9 +145,7 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_po
 
 
 @compiled_eagerly("axis", "ddof")
-def sem(
-    a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False
-) -> Any:  # fmt: skip
+def sem(a: Any, axis: int | None = 0, ddof: int = 1, nan_policy: str = "propagate", *, keepdims: bool = False) -> Any:
     """The standard error of the mean: the standard deviation over the square root of the number of elements.
 
     Args:
