@@ -319,6 +319,19 @@ def test_bessel_functions_at_the_edges(name):
 
 
 @pytest.mark.parametrize("name", OF_ORDERS)
+def test_bessel_functions_near_0(name):
+    v, z = np.meshgrid([0.0, 0.3, 1.0, 5.0, 50.0], [1.5e-37, 1e-30, 1e-20, 1e-9, 1e-6, 1e-3, 1.0])
+    function, expected = getattr(special, name), getattr(scipy.special, name)(v, z.astype("f"))
+    values = np.asarray(function(v.astype("f"), z.astype("f")))
+    held = (abs(expected) < 1e37) & (abs(expected) > 1e-36)
+    np.testing.assert_allclose(values[held], expected[held], rtol=1e-4)
+    assert not np.isnan(values).any()
+    if name in ("jv", "iv", "ive"):
+        with xpr.enable_x64():
+            np.testing.assert_allclose(function(v, z), getattr(scipy.special, name)(v, z), rtol=1e-12, atol=1e-300)
+
+
+@pytest.mark.parametrize("name", OF_ORDERS)
 def test_derivatives_of_bessel_functions(name):
     function = getattr(special, name)
     with xpr.enable_x64():
@@ -338,6 +351,14 @@ def test_bessel_functions_of_orders_0_and_1(name):
     np.testing.assert_allclose(getattr(special, name)(*arguments), wanted, rtol=3e-5, atol=1e-6)
     with pytest.raises(TypeError, match="must be real-valued"):
         getattr(special, name)(*arguments[:-1], z + 1j)
+
+
+def test_entropies_of_nan_are_nan():
+    nan = np.float32(np.nan)
+    assert np.isnan(special.entr(nan))
+    for function in (special.rel_entr, special.kl_div):
+        assert np.isnan(function(nan, 1.0)) and np.isnan(function(0.0, nan))
+    np.testing.assert_array_equal(special.entr(np.float32([0, -1, 1])), [0, -np.inf, 0])
 
 
 def test_infinite_constants_of_a_function_are_no_results():

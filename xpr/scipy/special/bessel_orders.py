@@ -3,7 +3,8 @@
 J and Y are Schlaefli's integrals (DLMF 10.9.6, 10.9.7), by Gauss's rule on panels whose number grows with the argument;
 far out Hankel's asymptotic series (DLMF 10.17), and near 0 the power series of J (DLMF 10.2.2). K is its integral over
 a line (DLMF 10.32.9), for which equidistant nodes converge exponentially; I follows from K, the ratio of two
-neighbouring orders, which is a continued fraction, and their Wronskian (DLMF 10.28.2).
+neighbouring orders, which is a continued fraction, and their Wronskian (DLMF 10.28.2); near 0,
+and where K overflows, from its power series (DLMF 10.25.2).
 """
 
 from __future__ import annotations
@@ -59,6 +60,12 @@ def _cosine_of_pi(v: Any) -> Any:
     return jnp.where(jnp.remainder(nearest, 2) == 0, 1.0, -1.0) * jnp.cos(math.pi * (v - nearest))
 
 
+def _of_quotient(function: Callable[[Any], Any], top: Any, x: Any) -> Any:
+    """arcsinh(y), or another function that is log(2 y) for large y, of y = top / x, which may overflow."""
+    is_large = top > 1e30 * x
+    return jnp.where(is_large, jnp.log(2 * top) - jnp.log(x), function(top / jnp.where(is_large, 1.0, x)))
+
+
 # -- J and Y
 
 
@@ -66,9 +73,9 @@ def _by_integrals(v: Any, x: Any) -> tuple[Any, Any]:
     count = jnp.ceil(jnp.max(v + x, initial=0.0) / 8).astype(np.int32) + 2
     around = lambda t: (jnp.cos(v * t - x * jnp.sin(t)), jnp.sin(x * jnp.sin(t) - v * t))  # noqa: E731  # a pair
     j, y = _panels(around, jnp.full_like(x, math.pi), count)
-    end = jnp.arcsinh(_DECAY / x)
+    end = _of_quotient(jnp.arcsinh, _DECAY, x)
     for _ in range(8):
-        end = jnp.arcsinh((_DECAY + v * end) / x)
+        end = _of_quotient(jnp.arcsinh, _DECAY + v * end, x)
 
     def behind(t: Any) -> tuple[Any, Any]:
         falling = jnp.exp(-x * jnp.sinh(t) - v * t)
@@ -78,10 +85,12 @@ def _by_integrals(v: Any, x: Any) -> tuple[Any, Any]:
     return (j - _sine_of_pi(v) * tail_j) / math.pi, (y - tail_y) / math.pi
 
 
-def _series_of_j(v: Any, x: Any) -> Any:
+def _power_series(v: Any, x: Any, sign: int) -> Any:
+    """J for the sign -1 (DLMF 10.2.2), I for 1 (DLMF 10.25.2)."""
+
     def step(i: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
         (total, term), k = state, jnp.asarray(i + 1).astype(x.dtype)
-        return total + term, -term * (x / 2) ** 2 / (k * (v + k))
+        return total + term, sign * term * (x / 2) ** 2 / (k * (v + k))
 
     start = jnp.zeros_like(x), jnp.exp(v * jnp.log(x / 2) - lgamma(v + 1))
     return fori_loop(0, _SERIES_TERMS, step, start)[0]
@@ -116,7 +125,7 @@ def _of_positive(v: Any, x: Any) -> tuple[Any, Any]:
     far_j, far_y = _far_out(v, jnp.where(far, x, 100.0 + v * v))
     j, y = _by_integrals(v, near)
     small = near * near <= 8 * (v + 1)
-    j = jnp.where(small, _series_of_j(v, jnp.where(small, near, 1.0)), j)
+    j = jnp.where(small, _power_series(v, jnp.where(small, near, 1.0), -1), j)
     return jnp.where(far, far_j, j), jnp.where(far, far_y, y)
 
 
@@ -148,9 +157,13 @@ def _reflected(v: Any, x: Any, value: Any) -> tuple[Any, Any]:
 
 def _scaled_k(v: Any, x: Any) -> Any:
     """exp(x) K_v(x) for an order of at least 0 and a positive number, by equidistant nodes where they count."""
-    end = jnp.arccosh(1 + _DECAY / x)
+
+    def arccosh_of_more(y: Any) -> Any:
+        return jnp.arccosh(1 + y)
+
+    end = _of_quotient(arccosh_of_more, _DECAY, x)
     for _ in range(8):
-        end = jnp.arccosh(1 + (_DECAY + v * end) / x)
+        end = _of_quotient(arccosh_of_more, _DECAY + v * end, x)
     start = jnp.maximum(0.0, jnp.arcsinh(v / x) - _DECAY / jnp.maximum(v, 1e-3) - 1)
     step = (end - start) / _LINE_NODES
     size = jnp.log(step / 2)  # in the exponent, so that sums are not greater than the result
@@ -173,7 +186,11 @@ def _scaled_i(v: Any, x: Any) -> Any:
         return 1 / (2 * (v + jnp.asarray(count - i).astype(x.dtype)) / near + ratio)
 
     ratio = fori_loop(0, count, deeper, jnp.zeros_like(x))  # I_(v+1) / I_v
-    value = 1 / (near * (_scaled_k(v + 1, near) + ratio * _scaled_k(v, near)))
+    k_next = _scaled_k(v + 1, near)
+    value = 1 / (near * (k_next + ratio * _scaled_k(v, near)))
+    small = jnp.isinf(k_next) | (near < 1e-8)
+    series = jnp.exp(-near) * _power_series(v, jnp.where(small, near, 1.0), 1)
+    value = jnp.where(small, series, value)
     beyond = jnp.where(far, x, 200.0 + 2 * v * v)
 
     def step(i: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
