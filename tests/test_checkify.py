@@ -86,6 +86,9 @@ class TestCheck:
             checkify.check(1, "a")
         with pytest.raises(TypeError, match="checkify: Expected a callable value, and got 3"):
             checkify.checkify(3)
+        for errors in ({"nan"}, checkify.FailedCheckError, None):
+            with pytest.raises(TypeError, match="checkify: errors must be a set such as user_checks"):
+                checkify.checkify(jnp.log, errors=errors)
 
 
 class TestError:

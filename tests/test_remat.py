@@ -335,6 +335,9 @@ def test_static_arguments():
     assert xpr.grad(xpr.checkpoint(f, static_argnums=-1))(1.0, True) == 2
     with pytest.raises(ValueError, match=r"static_argnums=\(-3,\) is out of range for f at .*with 2 positional"):
         xpr.checkpoint(f, static_argnums=-3)(1.0, True)
+    for numbers in (1.5, "x", (0, None)):
+        with pytest.raises(TypeError, match="checkpoint: static_argnums are integers, and are"):
+            xpr.checkpoint(f, static_argnums=numbers)
     for function in (f, lambda *args: args[0]):
         with pytest.raises(ValueError, match=r"static_argnums=\(3,\) is out of range for .* with 1 positional"):
             xpr.checkpoint(function, static_argnums=3)(1.0)

@@ -7,7 +7,7 @@ through them (`threaded`); a user's check is an equation of `check_p` until then
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -416,7 +416,7 @@ def checkify(f: Callable[..., Any], errors: Errors = user_checks) -> Callable[..
       A function of the same arguments that returns `(error, result)`; `error.throw()` raises the error.
 
     Raises:
-      TypeError: `f` is not a function.
+      TypeError: `f` is not a function, or `errors` no set of kinds of errors.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr import checkify
@@ -426,7 +426,9 @@ def checkify(f: Callable[..., Any], errors: Errors = user_checks) -> Callable[..
     out-of-bounds indexing of i32[3]: index 5 is out of bounds for axis 0 with size 3.
     """
     check_function(f, "checkify")
-    kinds = frozenset(errors)
+    kinds = frozenset(errors) if isinstance(errors, Iterable) else None
+    if kinds is None or not all(isinstance(kind, type) and issubclass(kind, CheckError) for kind in kinds):
+        raise TypeError(f"checkify: errors must be a set such as user_checks | nan_checks, and is {errors!r}.")
 
     def checked(*args: Any, **kwargs: Any) -> tuple[Error, Any]:
         call = Call(args, kwargs, _static_arguments(args, kwargs))

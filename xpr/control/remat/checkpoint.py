@@ -196,6 +196,7 @@ def checkpoint(
       A function of the same arguments and results.
 
     Raises:
+      TypeError: the policy is no function, or `static_argnums` has something else than integers.
       NotImplementedError: `concrete` is True.
       ValueError: when called, where a static position is beyond the arguments, and `fun` has no parameter there.
       ConcretizationTypeError: when called, where `fun` needs the value of an argument that isn't static.
@@ -217,7 +218,9 @@ def checkpoint(
         )
     flags = tree.leaves(prevent_cse)
     differ = any(flags) and not all(flags)
-    numbers = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    numbers = tuple(static_argnums) if isinstance(static_argnums, Iterable) else (static_argnums,)
+    if not all(isinstance(n, int) for n in numbers):
+        raise TypeError(f"checkpoint: static_argnums are integers, and are {static_argnums!r}.")
     names = {static_argnames} if isinstance(static_argnames, str) else set(static_argnames)
     parameters = _parameters(fun) if numbers else []
     if not names:  # static parameters may be given by keyword, too
@@ -264,12 +267,8 @@ def _static_positions(fun: Callable[..., Any], numbers: Sequence[int], n_args: i
     """The positions of static arguments among those of a call; other parameters of `fun` may be given by keyword.
 
     Raises:
-      TypeError: a number is no integer.
-      ValueError: one is out of range.
+      ValueError: a number is out of range.
     """
-    wrong = [n for n in numbers if not isinstance(n, int)]
-    if wrong:
-        raise TypeError(f"checkpoint: static_argnums are integers, and {wrong[0]!r} is none.")
     if not all(-n_args <= n < max(n_args, n_parameters) for n in numbers):
         raise ValueError(
             f"checkpoint: static_argnums={tuple(numbers)} is out of range for {describe_function(fun)}, called with "
