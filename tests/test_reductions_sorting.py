@@ -12,7 +12,7 @@ from tests.helpers import lowered, same, values_close
 from tests.ops.table import distinct, floats, integers
 from tests.peer import agree
 from xpr import lax
-from xpr.backend import buffers, compiler, devices
+from xpr.backend import buffers, compiler, devices, native
 from xpr.compile.lower import lower_jaxpr
 from xpr.core.avals import aval_of
 from xpr.core.primitive import registered
@@ -92,7 +92,7 @@ def test_sort_is_stable():
         ((64, 64), "int32", (1,), "reduce_sum", False),
         ((64, 64), "int32", (0, 1), "reduce_max", False),
         ((64, 64), "float32", (0,), "reduce_sum", False),  # the library's
-        ((64, 64), "float32", (1,), "reduce_max", False),  # a call of C
+        ((64, 64), "float32", (1,), "reduce_max", not native.available()),  # a call of C
         ((3, 64, 400), "float32", (0, 2), "reduce_max", True),  # one that keeps nan, which the library does not
         ((8, 10000), "float32", (0,), "reduce_sum", False),  # rows that are added one by one
         ((9, 10000), "float32", (0,), "reduce_sum", True),
