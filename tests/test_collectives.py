@@ -378,3 +378,12 @@ def test_a_cast_over_no_axes_is_the_value():
     assert lax.pcast(x, (), to="varying") is x
     with pytest.raises(ValueError, match="where 'i' is an axis of the mesh, and nothing is mapped here"):
         lax.pcast(x, "i", to="varying")
+
+
+@pytest.mark.parametrize("reduce", [lax.psum, lax.pmax, lax.pmin, lax.pmean], ids=lambda f: f.__name__)
+def test_positional_axes_must_be_there(reduce):
+    for axis in (2, -3, (0, 5)):
+        with pytest.raises(ValueError, match="out of bounds for an array of 2 axes"):
+            reduce(jnp.ones((2, 3)), axis)
+    with pytest.raises(ValueError, match="out of bounds for an array of 0 axes"):
+        reduce(jnp.ones(()), 0)

@@ -572,3 +572,18 @@ def test_einsum_by_another_product():
         found = jnp.einsum(subscripts, *operands, _dot_general=twice, precision="highest")
         np.testing.assert_array_equal(found, 2 * np.einsum(subscripts, *operands))
     assert len(calls) == 2 and all(precision is not None for precision, _ in calls)
+
+
+@pytest.mark.parametrize("call", [jnp.matvec, jnp.matmul, jnp.dot], ids=lambda f: f.__name__)
+def test_sizes_that_differ_are_errors_of_both_types(call):
+    for error in (TypeError, ValueError):
+        with pytest.raises(error, match=r"contracting dimensions to have the same shape, got \(3,\) and \(2,\)"):
+            call(jnp.ones((2, 3)), jnp.ones(2))
+
+
+def test_einsum_without_operands_or_labels():
+    with pytest.raises(ValueError, match="'ij' has subscripts for operands, and none were given"):
+        jnp.einsum("ij")
+    for call in (jnp.einsum, jnp.einsum_path):
+        with pytest.raises(TypeError, match="an operand has no list of labels"):
+            call(jnp.ones(3))

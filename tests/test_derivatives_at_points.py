@@ -369,3 +369,19 @@ def test_activations_that_branch_have_no_slope_at_nan():
     for fun in (nn.relu, nn.relu6, nn.hard_sigmoid):
         value, slope = xpr.value_and_grad(fun)(np.float32(np.nan))
         assert np.isnan(value) and slope == 0, fun
+
+
+@pytest.mark.parametrize("transform", [xpr.jacfwd, xpr.jacrev])
+@pytest.mark.parametrize(
+    ("function", "values", "shares"),
+    [
+        (jnp.min, [-1, -1 - 1j, -1], [0, 1, 0]),
+        (jnp.max, [-1, -1 - 1j, -1], [0.5, 0, 0.5]),
+        (jnp.max, [2 + 1j, 2 + 3j, 2 - 3j], [0, 1, 0]),
+        (jnp.nanmax, [2 + 1j, np.nan, 2 - 3j], [1, 0, 0]),
+    ],
+)
+def test_complex_extremes_with_equal_real_parts_share_by_equality(transform, function, values, shares):
+    x = jnp.array(values, "complex64")
+    np.testing.assert_array_equal(transform(function, holomorphic=True)(x), shares)
+    np.testing.assert_array_equal(transform(lambda x: function(x, axis=1), holomorphic=True)(x[None])[0, 0], shares)

@@ -159,3 +159,9 @@ def test_operands_are_converted():
             np.testing.assert_allclose(transformed, lax.fft(jnp.ones(6, "complex64"), kind, lengths))
     assert lax.fft(jnp.arange(4), "rfft", (4,)).dtype == jnp.complex64
     assert lax.fft(X, "fft", ()).dtype == jnp.complex64 and lax.fft(X, "rfft", ()) is X
+
+
+def test_shifts_along_an_axis_twice_add_up():
+    x = np.arange(6).reshape(2, 3)
+    np.testing.assert_array_equal(jnp.fft.fftshift(x, (1, -1)), np.fft.fftshift(x, (1, -1)))
+    np.testing.assert_array_equal(jnp.fft.ifftshift(x, (1, 1)), np.fft.ifftshift(x, (1, 1)))

@@ -95,3 +95,8 @@ def test_means_over_areas_and_kernels_of_pytorch(method, shape, antialias):
 def test_images_without_elements():
     for shape, new_shape in (((0, 3), (0, 5)), ((2, 3), (0, 5)), ((0, 3), (2, 3))):
         np.testing.assert_array_equal(image.resize(np.ones(shape), new_shape, "linear"), np.zeros(new_shape))
+
+
+def test_axes_to_scale_must_be_there():
+    with pytest.raises(ValueError, match="axis 5 is out of bounds for an array of 2 axes"):
+        image.scale_and_translate(jnp.ones((2, 3)), (4, 6), (0, 5), jnp.ones(2), jnp.ones(2), "linear")

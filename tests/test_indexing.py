@@ -818,3 +818,32 @@ def test_unsigned_indices_are_not_counted_from_the_end():
         assert names == ["convert_element_type", "broadcast_in_dim", "gather"]
         np.testing.assert_array_equal(xpr.jit(lambda i: x[i])(i), [2, 250])
     assert lax.dynamic_slice(x, (np.int16(-1),), (1,)) == lax.dynamic_slice(x, (-1,), (1,)) == 299
+
+
+@pytest.mark.parametrize("fill", [np.asarray(7), np.int8(7), jnp.asarray(7), 7.0], ids=str)
+def test_fill_values_are_numbers_or_arrays_of_one(fill):
+    x, i = jnp.arange(4), jnp.array([1, 9])
+    for got in (jnp.take(x, i, fill_value=fill), x.at[i].get(mode="fill", fill_value=fill)):
+        assert got.tolist() == [1, 7] and got.dtype == x.dtype
+    assert xpr.jit(lambda x: jnp.take(x, i, fill_value=fill))(x).tolist() == [1, 7]
+
+
+def test_fill_values_are_static_and_of_one_element():
+    x = jnp.arange(4)
+    for use in (lambda v: jnp.take(x, 9, fill_value=v), lambda v: x.at[9].get(mode="fill", fill_value=v)):
+        with pytest.raises(xpr.errors.ConcretizationTypeError, match="fills elements out of bounds needs the value"):
+            xpr.jit(use)(1)
+        with pytest.raises(ValueError, match=r"fill_value must be a number, and is an array of shape \(2,\)"):
+            use(np.array([1, 2]))
+
+
+def test_sizes_may_be_arrays_where_indices_are_made():
+    for shape in (np.array([2, 3]), jnp.array([2, 3]), [2, 3]):
+        assert [int(i) for i in jnp.unravel_index(5, shape)] == [1, 2]
+    rows, columns = jnp.mask_indices(jnp.asarray(2), jnp.triu)
+    assert rows.tolist() == [0, 0, 1] and columns.tolist() == [0, 1, 1]
+
+
+def test_choices_are_several():
+    with pytest.raises(TypeError, match="choices must be a sequence of arrays, or an array of them, and 0 is none"):
+        jnp.choose(jnp.array([0]), 0)

@@ -547,3 +547,13 @@ assert scipy.linalg.svdvals([[3.0]]) == jnp.linalg.svd(jnp.array([[3.0]]))[1]
 @pytest.mark.parametrize("before", [False, True])
 def test_routines_are_found_without_importing_their_package(before: bool) -> None:
     run_python(OF_SCIPY.format(before=before))
+
+
+def test_ranks_have_the_default_integer_dtype():
+    for x64, dtype in ((False, np.int32), (True, np.int64)):
+        with xpr.enable_x64(x64):
+            a = jnp.eye(2, 3)
+            assert jnp.linalg.matrix_rank(a).dtype == jnp.linalg.matrix_rank(a[0]).dtype == dtype
+            for rows in (2, 0):
+                rank = jnp.linalg.lstsq(a[:rows], jnp.ones(rows))[2]
+                assert isinstance(rank, xpr.Array) and rank.dtype == dtype and rank == rows

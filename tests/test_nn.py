@@ -307,3 +307,11 @@ def test_exponentials_that_nearly_overflow_have_no_part_where_their_factor_is_ze
     terms, factors = jnp.stack([large, jnp.zeros(4001)]), jnp.array([[0.0], [1.0]])
     for logsumexp in (nn.logsumexp, xpr.jit(nn.logsumexp, static_argnames="axis")):
         np.testing.assert_array_equal(logsumexp(terms, axis=0, b=factors), np.zeros(4001))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_one_hot_of_a_number_between_integers_is_zero(dtype):
+    x = jnp.array([0.5, -0.5, 1, 300], dtype)
+    expected = np.zeros((4, 301), np.float32)
+    expected[[2, 3], [1, 300]] = 1
+    np.testing.assert_array_equal(nn.one_hot(x, 301), expected)

@@ -192,3 +192,38 @@ def test_a_number_and_an_array_of_float32_where_float64_is_on(function):
         for got, expected in ((function(0, x), function(0 * x, x)), (function(x, 2.5), function(x, 0 * x + 2.5))):
             assert got.dtype == np.float32
             np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("function", ["log2", "log10"])
+def test_logarithms_of_the_complex_zero_have_no_nan(function):
+    z = np.array([0, -1, 8j, 3 + 4j, np.inf], np.complex64)
+    with np.errstate(divide="ignore"):
+        expected = getattr(np, function)(z)
+    for f in (getattr(jnp, function), xpr.jit(getattr(jnp, function))):
+        np.testing.assert_allclose(f(z), expected, rtol=1e-6)
+
+
+def test_a_boolean_exponent_keeps_a_weak_type():
+    for power in (jnp.power(1, False), jnp.power(jnp.asarray(3), True), jnp.asarray(3) ** True):
+        assert power.dtype == np.int32 and power.weak_type
+
+
+def test_powers_of_numbers_to_arrays_of_integers():
+    power = lax.pow(3.5, np.array([1, 2], np.int16))
+    assert power.dtype == np.float32 and power.tolist() == [3.5, 12.25]
+    assert lax.pow(2.0, 3).weak_type and lax.pow(2.0, 3) == 8
+    np.testing.assert_allclose(lax.pow(1j, 2), -1, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: jnp.gcd(1.5, 2), "gcd: takes integers, and got f32"),
+        (lambda: jnp.i0(1j), "i0: takes real numbers, and got c64"),
+        (lambda: jnp.choose(jnp.ones(2), [1]), "the numbers of the choices are integers, and are f32"),
+    ],
+)
+def test_wrong_dtypes_are_errors_of_both_types(call, message):
+    for error in (TypeError, ValueError):
+        with pytest.raises(error, match=message):
+            call()

@@ -493,3 +493,20 @@ def test_distances_of_traced_samples(num: int, endpoint: bool) -> None:
 def test_grids_of_integers_and_floats_where_promotion_is_strict():
     with xpr.numpy_dtype_promotion("strict"):
         assert jnp.mgrid[1:6:8j, 2:4].dtype == np.float32 and jnp.ogrid[0:1:3j, :2][1].dtype == np.float32
+
+
+def test_arrays_are_no_dtypes() -> None:
+    for call in (
+        lambda x: lax.convert_element_type(jnp.ones(3), x),
+        lambda x: lax.iota(x, 3),
+        lambda x: lax.argmax(jnp.ones(3), 0, x),
+        lambda x: jnp.zeros(3, x),
+    ):
+        for array in (jnp.ones(3), np.ones(3)):
+            for error in (TypeError, ValueError):
+                with pytest.raises(error, match="cannot be interpreted as a data type. Give its name or x.dtype"):
+                    call(array)
+
+
+def test_casts_from_numpy_arrays() -> None:
+    assert jnp.can_cast(np.zeros(2, np.int8), "int16") and not jnp.can_cast(np.float32(2), "int16")

@@ -417,3 +417,15 @@ def test_sums_over_one_of_many_axes(dtype):
     """XLA:CPU's fused sums ended the process where an operand of seven axes was broadcast."""
     x, y = np.ones((10, 4, 6, 9, 9, 9, 9), dtype), np.full((10, 4, 6, 1, 1, 1, 1), 2, dtype)
     assert (np.asarray(xpr.jit(lambda x, y: (x * y).sum(2))(x, y), np.float32) == 12).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "call"),
+    [
+        *((f"jnp.{name}", getattr(jnp, name)) for name in ("mean", "var", "std")),
+        *((f"nn.{name}", getattr(nn, name)) for name in ("softmax", "log_softmax", "logsumexp")),
+    ],
+)
+def test_masks_that_do_not_broadcast(name, call):
+    with pytest.raises(ValueError, match=rf"{name}: where has shape \(2,\), which does not broadcast to \(3,\)"):
+        call(jnp.ones(3), where=jnp.array([True, False]))

@@ -466,3 +466,10 @@ def test_many_small_arrays_are_joined_without_a_program(monkeypatch):
     assert not compiled
     assert jnp.concatenate([jnp.zeros(20_011), jnp.zeros(20_011)]).shape == (40_022,)
     assert any("concatenate" in text for text, *_ in compiled)
+
+
+@pytest.mark.parametrize("trim", ["f", "b", "fb"])
+def test_zeros_alone_are_all_trimmed(trim):
+    for x in ([0.0, 0.0], [0], []):
+        assert jnp.trim_zeros(jnp.array(x), trim).shape == (0,)
+    assert jnp.trim_zeros(jnp.zeros((2, 3)), trim).shape == (0, 0)

@@ -430,3 +430,21 @@ def test_positions_in_long_vectors_have_64_bits():
         assert xpr.eval_shape(jnp.searchsorted, one.update(shape=(9,)), one).dtype == np.int32
     with pytest.raises(OverflowError, match="2147483648 out of bounds for int32"):
         xpr.eval_shape(jnp.searchsorted, long, one)
+
+
+def test_the_intersection_with_nothing_is_empty():
+    nothing, some = jnp.zeros(0), jnp.arange(2.0)
+    for x, y in ((nothing, nothing), (nothing, some), (some, nothing)):
+        values, *indices = jnp.intersect1d(x, y, return_indices=True)
+        assert values.shape == (0,) and [i.shape for i in indices] == [(0,), (0,)]
+    assert jnp.intersect1d(nothing, some, size=2, fill_value=5).tolist() == [5, 5]
+
+
+def test_lexsort_refuses_a_number():
+    with pytest.raises(TypeError, match="takes a sequence of keys or an array of them, and got i32"):
+        jnp.lexsort(1)
+
+
+def test_weights_of_points_must_be_as_many():
+    with pytest.raises(ValueError, match=r"histogram: weights have shape \(3,\), and there are 4 points"):
+        jnp.histogramdd(jnp.ones((4, 2)), weights=jnp.ones(3))

@@ -506,3 +506,12 @@ def test_the_gradient_of_an_extreme_that_is_nan_is_nan(name, axis):
     expected = np.asarray(slope(jnp.array(x)))
     assert np.isnan(expected).sum() == {None: 6, 0: 2, 1: 3}[axis]
     np.testing.assert_array_equal(xpr.jit(slope)(x), expected)
+
+
+@pytest.mark.parametrize("function", [lax.cumsum, lax.cumprod, lax.cummax, lax.cumlogsumexp], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("axis", [None, (0,), 0.5], ids=str)
+def test_axes_are_integers(function, axis):
+    with pytest.raises(TypeError, match="An axis is given by its number, and .* cannot be interpreted as an integer"):
+        function(jnp.ones(3), axis)
+    with pytest.raises(TypeError, match="An axis is given by its number"):
+        lax.argmax(jnp.ones(3), axis, np.int32)

@@ -366,3 +366,9 @@ def test_infinite_constants_of_a_function_are_no_results():
         assert float(special.ndtri(0.5)) == 0
         with pytest.raises(FloatingPointError, match=r"invalid value \(inf\)"):
             special.ndtri(1.0)
+
+
+def test_the_entropy_of_nan_is_nan():
+    x = np.array([-1, 0, -0.0, 1, np.inf, np.nan, 0.5], np.float32)
+    np.testing.assert_allclose(special.entr(x), scipy.special.entr(x), rtol=1e-6)
+    assert np.isnan(xpr.grad(special.entr)(jnp.nan))

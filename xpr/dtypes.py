@@ -15,7 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from xpr.config import settings
-from xpr.errors import TypePromotionError
+from xpr.errors import ArgumentError, TypePromotionError
 from xpr.key_types import KeyType as KeyType
 from xpr.key_types import extended as extended
 from xpr.key_types import prng_key as prng_key
@@ -95,12 +95,19 @@ def short_name(dtype: Any) -> str:
 def canonical(dtype: Any) -> np.dtype:
     """The dtype of xpr's arrays for a dtype: an `np.dtype`, narrowed to 32 bits unless 64-bit types are on.
 
+    Raises:
+      ArgumentError: it has no hash, as arrays.
+
     >>> from xpr import dtypes
     >>> dtypes.canonical(float)
     dtype('float32')
     """
-    if dtype in _PYTHON_WIDE:
-        dtype = _PYTHON_WIDE[dtype]
+    try:
+        wide = _PYTHON_WIDE.get(dtype)
+    except TypeError:
+        raise ArgumentError(f"{dtype!r} cannot be interpreted as a data type. Give its name or x.dtype.") from None
+    if wide is not None:
+        dtype = wide
     elif type(dtype) is not np.dtype:
         dtype = dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype)
         if type(dtype) is KeyType:

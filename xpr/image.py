@@ -12,6 +12,7 @@ from xpr import numpy as jnp
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.dimensions.expressions import as_size, is_symbolic_dim
 from xpr.primitives.precision import Precision
+from xpr.primitives.shapes import one_axis
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 
@@ -217,7 +218,7 @@ def scale_and_translate(
     resize_method = _method(method)
     if resize_method is ResizeMethod.NEAREST:
         raise ValueError('scale_and_translate: "nearest" has no kernel. Use resize, or another method.')
-    axes = [axis % image.ndim for axis in spatial_dims]
+    axes = [one_axis(axis, image.ndim) for axis in spatial_dims]
     if len(shape) != image.ndim or any(shape[i] != n for i, n in enumerate(image.shape) if i not in axes):
         raise ValueError(f"scale_and_translate: {image.aval.str_short()} can't become {shape} along axes {axes} alone.")
     scale, translation = jnp.asarray(scale), jnp.asarray(translation)

@@ -25,7 +25,7 @@ from xpr.numpy import arithmetic, exponentials, powers, reductions, statistics
 from xpr.numpy.axes import reduced_axes
 from xpr.numpy.creation import asarray
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact, promote_shapes, requested_dtype
-from xpr.numpy.reductions import boolean_mask, broadcast_back, elements_along, summed
+from xpr.numpy.reductions import broadcast_back, elements_along, mask_of, summed
 from xpr.primitives import elementwise as e
 from xpr.primitives.dimension_values import size_as
 from xpr.primitives.reductions import reduce_max_of_numbers_p
@@ -42,7 +42,7 @@ def _prepared(name: str, x: Any, axis: Any, where: Any) -> tuple[Any, ...]:
     axes = reduced_axes(axis, aval_of(x).ndim)
     if where is None:
         return x, axes
-    return x, axes, broadcast_to(boolean_mask(name, where), aval_of(x).shape)
+    return x, axes, mask_of(name, where, aval_of(x).shape)
 
 
 def _hidden(x: Any, where: Any) -> Any:
@@ -345,7 +345,8 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> A
         num_classes.static_integer("The length of vectors, in jax.nn.one_hot argument `num_classes`,")
     num_classes = as_size(num_classes)
     at = one_axis(axis, aval.ndim + 1)
-    index_type = aval.dtype if aval.dtype.itemsize >= 4 else dtypes.int32
+    wide = dtypes.float32 if aval.dtype in dtypes.FLOATS else dtypes.int32
+    index_type = aval.dtype if aval.dtype.itemsize >= 4 else wide
     shape = (*aval.shape[:at], num_classes, *aval.shape[at:])
     kept = [i for i in range(len(shape)) if i != at]
     indices = broadcast_in_dim(convert(x, index_type), shape, kept)

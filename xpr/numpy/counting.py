@@ -271,6 +271,10 @@ def _histogram_of(
         index = position if index is None else e.add(e.mul(index, e.scalar(n, index)), position)
         index = e.min(index, e.scalar(math.prod(shape), index))
     weights = full(aval_of(index).shape, 1, dtypes.of_python(int)) if weights is None else promote_inexact(weights)[0]
+    if aval_of(weights).shape != aval_of(index).shape:
+        raise ValueError(
+            f"histogram: weights have shape {aval_of(weights).shape}, and there are {aval_of(index).size} points."
+        )
     counts = reshape(added_at(math.prod(shape), index, convert(weights, aval_of(weights).dtype)), shape)
     if density:
         (counts,) = promote_inexact(counts)

@@ -10,6 +10,7 @@ from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
+from xpr.errors import ArgumentError
 from xpr.numpy.arithmetic import absolute, multiply
 from xpr.numpy.promotion import arithmetic_operands, convert, promoted_pair, select_scalar
 from xpr.numpy.ufunc_builders import alias
@@ -186,7 +187,7 @@ def gcd(x1: Any, x2: Any) -> Any:
     x, y = promoted_pair(x1, x2)
     dtype = aval_of(x).dtype
     if dtype not in dtypes.INTEGERS:
-        raise TypeError(f"gcd: takes integers, and got {dtypes.short_name(dtype)}.")
+        raise ArgumentError(f"gcd: takes integers, and got {dtypes.short_name(dtype)}.")
     shape = broadcast_shapes(aval_of(x).shape, aval_of(y).shape)
     x, y = broadcast_to(absolute(x), shape), broadcast_to(absolute(y), shape)
     zero, one = e.scalar(0, x), e.scalar(1, x)

@@ -87,6 +87,8 @@ def einsum(
     no_out("einsum", out)
     if not isinstance(subscripts, str):
         subscripts, operands = _from_lists((subscripts, *operands))
+    if not operands:
+        raise ValueError(f"einsum: {subscripts!r} has subscripts for operands, and none were given.")
     values: list[Any] = promote_dtypes(*operands)
     if len(values) == 1:
         values = [asarray(values[0])]
@@ -144,6 +146,8 @@ def _opt_einsum() -> Any:
 
 def _from_lists(args: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
     """Arguments with a list of labels after each operand, converted to subscripts and operands."""
+    if len(args) == 1:
+        raise TypeError("einsum: an operand has no list of labels. Write einsum(x, [0, 1]) or einsum('ij', x).")
     pairs = len(args) // 2
     operands = args[0 : 2 * pairs : 2]
     lists = [list(labels) for labels in args[1 : 2 * pairs : 2]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ def log2(x: Any, /) -> Any:
     Array([0., 1.], dtype=float32)
     """
     (x,) = promote_inexact(x)
-    return e.div(e.log(x), aval_of(x).dtype.type(np.log(2)))
+    return _by_parts(e.log(x), lambda part: e.div(part, aval_of(part).dtype.type(np.log(2))))
 
 
 def log10(x: Any, /) -> Any:
@@ -87,7 +88,16 @@ def log10(x: Any, /) -> Any:
     Array([0., 1.], dtype=float32)
     """
     (x,) = promote_inexact(x)
-    return e.mul(e.log(x), aval_of(x).dtype.type(1 / np.log(10)))
+    return _by_parts(e.log(x), lambda part: e.mul(part, aval_of(part).dtype.type(1 / np.log(10))))
+
+
+def _by_parts(x: Any, scaled: Callable[[Any], Any]) -> Any:
+    """The multiple of real numbers; of complex ones part by part, since that of an infinite part by a complex factor
+    is nan.
+    """
+    if aval_of(x).dtype not in dtypes.COMPLEX:
+        return scaled(x)
+    return e.complex_(scaled(e.real(x)), scaled(e.imag(x)))
 
 
 @compiled_eagerly()

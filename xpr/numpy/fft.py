@@ -19,7 +19,7 @@ from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.errors import ArgumentError
 from xpr.numpy.arithmetic import divide, multiply
-from xpr.numpy.axes import reduced_axes
+from xpr.numpy.axes import listed_axes
 from xpr.numpy.complex_numbers import conj
 from xpr.numpy.creation import asarray, to_device
 from xpr.numpy.flip_roll_tile import roll
@@ -564,5 +564,5 @@ def ifftshift(x: Any, axes: int | Sequence[int] | None = None) -> Any:
 def _shifted(x: Any, axes: int | Sequence[int] | None, sign: int) -> Any:
     x = asarray_like(x)
     shape = aval_of(x).shape
-    shifted_axes = reduced_axes(axes, len(shape))
+    shifted_axes = range(len(shape)) if axes is None else [one_axis(i, len(shape)) for i in listed_axes(axes)]
     return roll(x, [sign * (shape[axis] // 2) for axis in shifted_axes], shifted_axes)

@@ -495,7 +495,8 @@ def trim_zeros(filt: Any, trim: str = "fb", axis: int | Sequence[int] | None = N
         others = tuple(i for i in range(aval_of(filt).ndim) if i != position)
         nonzero = np.flatnonzero(np.any(concrete_value(filt, "trim_zeros", _SLICE_INSTEAD) != 0, axis=others))
         size = aval_of(filt).shape[position]
-        first, last = (nonzero[0], nonzero[-1] + 1) if len(nonzero) else (size, size)
+        first, last = (nonzero[0], nonzero[-1] + 1) if len(nonzero) else (size, 0)
         start = int(first) if "f" in trim.lower() else 0
-        filt = slice_in_dim(filt, start, int(last) if "b" in trim.lower() else size, axis=position)
+        end = int(last) if "b" in trim.lower() else size
+        filt = slice_in_dim(filt, start, max(start, end), axis=position)
     return filt

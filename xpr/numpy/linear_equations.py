@@ -458,12 +458,12 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tu
         real = dtypes.real_part_of(a.aval.dtype)
         squares = e.square(e.abs(b if b.aval.ndim == 2 else expand_dims(b, (1,))))
         residuals = full((0,), 0, real) if numpy_resid and m <= n else reduce_sum(squares, (0,))
-        return full((n, *kept), 0, a.aval.dtype), residuals, np.int32(0), full((0,), 0, real)
+        return full((n, *kept), 0, a.aval.dtype), residuals, full((), 0, dtypes.of_python(int)), full((0,), 0, real)
     rtol = _tolerance(rcond if rcond is None or rcond >= 0 else None, a)
     x, s = _lstsq(a, b if b.aval.ndim == 2 else expand_dims(b, (1,)), rtol)
     x = reshape(x, (n, *b.aval.shape[1:]))
     rank = reduce_sum(
-        e.convert_element_type(e.gt(s, broadcast_to(e.mul(s[0], rtol), s.aval.shape)), dtypes.int32), (0,)
+        e.convert_element_type(e.gt(s, broadcast_to(e.mul(s[0], rtol), s.aval.shape)), dtypes.of_python(int)), (0,)
     )
     if numpy_resid and (int(rank) < n or m <= n):
         return x, full((0,), 0, s.aval.dtype), rank, s

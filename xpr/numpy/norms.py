@@ -175,7 +175,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
       tol: the absolute tolerance.
 
     Returns:
-      int32[...].
+      Integers of the default dtype, one for each matrix.
 
     Raises:
       ValueError: both tolerances are given.
@@ -188,7 +188,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
         raise ValueError("matrix_rank: only one of tol or rtol may be specified.")
     M = _inexact(M)
     if M.aval.ndim < 2:
-        return convert(any_of(e.ne(M, e.scalar(0, M))), dtypes.int32)
+        return convert(any_of(e.ne(M, e.scalar(0, M))), dtypes.of_python(int))
     a = matrices_of("matrix_rank", M)
     s = svd(a, full_matrices=False, compute_uv=False, hermitian=hermitian)
     if tol is not None:
@@ -196,7 +196,7 @@ def matrix_rank(M: Any, rtol: Any = None, *, hermitian: bool = False, tol: Any =
     else:
         relative = asarray_like(default_tolerance(a.aval) if rtol is None else rtol)
         bound = relative[..., None] * greatest(s, -1, keepdims=True)
-    return summed(s > bound, -1, dtype=np.int32)
+    return summed(s > bound, -1, dtype=dtypes.of_python(int))
 
 
 @compiled_eagerly("p")

@@ -57,7 +57,7 @@ def power(x: Any, y: Any, /) -> Any:
     """
     if type(y) in (Array, np.ndarray) and not y.ndim and y.dtype in dtypes.INTEGERS:
         y = int(y)
-    if type(y) is int or isinstance(y, np.integer):
+    if type(y) in (int, bool) or isinstance(y, np.integer):
         x = as_operand(x)
         if aval_of(x).dtype == dtypes.bool_:
             x = convert(x, dtypes.int32, False)

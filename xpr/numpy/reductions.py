@@ -7,17 +7,19 @@ left out, and `initial` joins at the end.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from xpr import dtypes
 from xpr.control.compiled_eagerly import compiled_eagerly
+from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.core.avals import aval_of
 from xpr.core.primitive import Primitive
 from xpr.dtypes import greatest, least
-from xpr.numpy.axes import no_out, reduced_axes
+from xpr.numpy.axes import broadcasts_to, no_out, reduced_axes
 from xpr.numpy.promotion import as_operand, convert, requested_dtype, truth
 from xpr.numpy.ufunc_builders import alias
 from xpr.primitives import elementwise as e
@@ -80,6 +82,18 @@ def boolean_mask(name: str, where: Any) -> Any:
             "something."
         )
     return where
+
+
+def mask_of(name: str, where: Any, shape: Sequence[Any]) -> Any:
+    """The mask `where` of a function, broadcast to the shape of its array.
+
+    Raises:
+      ValueError: it is not boolean, or does not broadcast to that shape.
+    """
+    where = boolean_mask(name, where)
+    if not broadcasts_to(aval_of(where).shape, shape):
+        raise ValueError(f"{name}: where has shape {aval_of(where).shape}, which does not broadcast to {tuple(shape)}.")
+    return broadcast_to(where, shape)
 
 
 def masked(name: str, a: Any, where: Any, fill_value: Any) -> Any:
@@ -330,15 +344,31 @@ def _complex_max_or_min(
     dtype = dtypes.real_part_of(aval_of(a).dtype)
     if where is not None:
         a = masked(f"jnp.{reduction.name}", a, where, complex(reduction.neutral(dtype), reduction.neutral(dtype)))
-    real, imag = e.real(a), e.imag(a)
-    shape = aval_of(real).shape
-    first = reduction.primitive.bind(real, axes=axes)
-    among = select(e.eq(real, broadcast_back(first, shape, axes)), imag, full(shape, reduction.neutral(dtype), dtype))
-    second = reduction.primitive.bind(among, axes=axes)
-    result = e.complex_(first, select(e.eq(first, first), second, first))
+    result = _complex_extreme(reduction, axes, a)
     if initial is not None:
         result = reduction.join(_initial(initial, aval_of(a).dtype), result)
     return expand_dims(result, axes) if keepdims else result
+
+
+@partial(custom_jvp, nondiff_argnums=(0, 1))
+def _complex_extreme(reduction: Reduction, axes: tuple[int, ...], a: Any) -> Any:
+    real, imag = e.real(a), e.imag(a)
+    shape, dtype = aval_of(real).shape, aval_of(real).dtype
+    first = reduction.primitive.bind(real, axes=axes)
+    among = select(e.eq(real, broadcast_back(first, shape, axes)), imag, full(shape, reduction.neutral(dtype), dtype))
+    second = reduction.primitive.bind(among, axes=axes)
+    return e.complex_(first, select(e.eq(first, first), second, first))
+
+
+@_complex_extreme.defjvp
+def _complex_extreme_jvp(
+    reduction: Reduction, axes: tuple[int, ...], primals: tuple[Any], tangents: tuple[Any]
+) -> tuple[Any, Any]:
+    """The mean of the tangents of the elements that attain the maximum or minimum."""
+    (a,), (t,) = primals, tangents
+    result = _complex_extreme(reduction, axes, a)
+    attains = convert(e.eq(a, broadcast_back(result, aval_of(a).shape, axes)), aval_of(t).dtype)
+    return result, e.div(SUM.primitive.bind(e.mul(t, attains), axes=axes), SUM.primitive.bind(attains, axes=axes))
 
 
 amax, amin = alias(max, "amax"), alias(min, "amin")

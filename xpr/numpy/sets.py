@@ -248,6 +248,8 @@ def _unique_sorted(slices: Any, fill_value: Any = None, *, axis: int, equal_nan:
 
 def _starts(ordered: list[Any], n: int, equal_nan: bool) -> Any:
     """Whether each of the ordered rows differs from the one before it."""
+    if n == 0:
+        return full((0,), False, dtypes.bool_)
     differs = None
     for column in ordered:
         left, right = slice_in_dim(column, 0, n - 1), slice_in_dim(column, 1, n)
@@ -329,7 +331,7 @@ def intersect1d(
     x, y = _flat_pair(ar1, ar2)
     n, m = aval_of(x).size, aval_of(y).size
     x_order, y_order = sorting.argsort(x), sorting.argsort(y)
-    ordered = read(x, x_order)
+    ordered = read(x, x_order) if n else x
     mask = e.bitwise_and(_starts([ordered], n, True), isin(ordered, y))
     position, real = _chosen("intersect1d", mask, size)
     values = _read_or_fill(ordered, position, real, fill_value, first=True)

@@ -154,6 +154,8 @@ def _keys(keys: Any) -> list[Any]:
     if isinstance(keys, (list, tuple)):
         return [convert(x := as_operand(key), aval_of(x).dtype) for key in keys]
     keys = as_operand(keys)
+    if not aval_of(keys).ndim:
+        raise TypeError(f"lexsort: takes a sequence of keys or an array of them, and got {aval_of(keys).str_short()}.")
     count, *shape = aval_of(keys).shape
     return [reshape(read(keys, np.array([i], np.int32)), shape) for i in range(count)]
 

@@ -18,7 +18,7 @@ from xpr.numpy import complex_numbers, creation, reductions, rounding
 from xpr.numpy.axes import no_out, reduced_axes
 from xpr.numpy.creation import is_eager
 from xpr.numpy.promotion import as_operand, convert, promote_inexact, requested_dtype, select_scalar
-from xpr.numpy.reductions import boolean_mask, broadcast_back, computed_in, elements_along, masked
+from xpr.numpy.reductions import broadcast_back, computed_in, elements_along, mask_of, masked
 from xpr.primitives import elementwise as e
 from xpr.primitives.dimension_values import size_as
 from xpr.primitives.dot import dot_general
@@ -74,7 +74,8 @@ def mean(
 def _mean(a: Any, where: Any = None, *, axes: tuple[int, ...], keepdims: bool) -> Any:
     """The mean of strong floats over axes counted from the front."""
     aval = aval_of(a)
-    count = elements_along(aval.shape, axes) if where is None else count_where(where, aval.shape, axes, aval.dtype)
+    where = None if where is None else mask_of("jnp.mean", where, aval.shape)
+    count = elements_along(aval.shape, axes) if where is None else count_where(where, axes, aval.dtype)
     total = reduce_sum_p.bind(a if where is None else masked("jnp.mean", a, where, 0), axes=axes)
     result = e.div(total, size_as(count, aval.dtype) if where is None else convert(count, aval.dtype))
     return expand_dims(result, axes) if keepdims else result
@@ -83,9 +84,9 @@ def _mean(a: Any, where: Any = None, *, axes: tuple[int, ...], keepdims: bool) -
 _mean_program = compiled(_mean)  # for eager calls; traced ones are a few equations, which need no call
 
 
-def count_where(where: Any, shape: tuple[int, ...], axes: tuple[int, ...], dtype: np.dtype) -> Any:
-    """The number of elements that a mask includes in each row, as floats."""
-    return convert(reductions.sum(broadcast_to(as_operand(where), shape), axes), dtypes.real_part_of(dtype))
+def count_where(where: Any, axes: tuple[int, ...], dtype: np.dtype) -> Any:
+    """The number of elements that a mask of an array's shape includes in each row, as floats."""
+    return convert(reductions.sum(where, axes), dtypes.real_part_of(dtype))
 
 
 @compiled_eagerly("axis", "ddof", "correction")
@@ -163,7 +164,7 @@ def _variance(
     a = convert(a, computed)
     shape = aval_of(a).shape
     if where is not None:
-        where = boolean_mask("jnp.std" if root else "jnp.var", where)
+        where = mask_of("jnp.std" if root else "jnp.var", where, shape)
     if mean is None:
         center = broadcast_back(_mean(a, where, axes=axes, keepdims=False), shape, axes)
     else:
@@ -182,7 +183,7 @@ def _is_single(shape: tuple[int, ...], axes: tuple[int, ...], where: Any) -> Any
     """Whether each row has a single element."""
     if where is None:
         return elements_along(shape, axes) == 1
-    return e.eq(reductions.sum(broadcast_to(where, shape), axes, dtypes.int32), np.int32(1))
+    return e.eq(reductions.sum(where, axes, dtypes.int32), np.int32(1))
 
 
 def _root_of_variance(variance: Any, single: Any) -> Any:
@@ -219,7 +220,7 @@ def _divided(total: Any, shape: tuple[int, ...], axes: tuple[int, ...], where: A
             return e.div(total, dtype.type(count if count > 0 else np.nan))
         if surely_at_least(count, 1):
             return e.div(total, size_as(count, dtype))
-    count = size_as(elements_along(shape, axes), dtype) if where is None else count_where(where, shape, axes, dtype)
+    count = size_as(elements_along(shape, axes), dtype) if where is None else count_where(where, axes, dtype)
     count = e.sub(count, convert(as_operand(ddof), dtype))
     enough = e.gt(count, dtype.type(0))
     return e.div(total, select_scalar(enough, count, dtype.type(np.nan)))

@@ -182,7 +182,7 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     """Whether NumPy's rules allow a cast between two dtypes.
 
     Args:
-      from_: the dtype to cast from.
+      from_: the dtype to cast from, or a NumPy array or scalar of that dtype.
       to: the dtype to cast to.
       casting: "no", "equiv", "safe", "same_kind" or "unsafe".
 
@@ -193,6 +193,7 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     >>> jnp.can_cast(jnp.int32, jnp.float64)
     True
     """
+    from_ = from_.dtype if isinstance(from_, (np.ndarray, np.generic)) else from_
     return np.can_cast(np.dtype(from_), np.dtype(to), casting=casting)  # type: ignore[arg-type]  # it checks the string
 
 

@@ -115,7 +115,9 @@ def choose(a: Any, choices: Any, out: None = None, mode: str = "raise") -> Any:
     no_out("choose", out)
     a = as_operand(a)
     if aval_of(a).dtype not in dtypes.INTEGERS:
-        raise TypeError(f"choose: the numbers of the choices are integers, and are {aval_of(a).str_short()}.")
+        raise ArgumentError(f"choose: the numbers of the choices are integers, and are {aval_of(a).str_short()}.")
+    if not isinstance(choices, (list, tuple)) and not getattr(choices, "ndim", 0):
+        raise TypeError(f"choose: choices must be a sequence of arrays, or an array of them, and {choices!r} is none.")
     count = len(choices)
     match mode:
         case "wrap":

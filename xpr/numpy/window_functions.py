@@ -10,6 +10,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
+from xpr.errors import ArgumentError
 from xpr.numpy import arithmetic, creation
 from xpr.numpy.promotion import promote_inexact
 from xpr.primitives.smooth import bessel_i0
@@ -97,5 +98,5 @@ def i0(x: Any) -> Any:
     """
     (x,) = promote_inexact(x)
     if aval_of(x).dtype not in dtypes.FLOATS:
-        raise TypeError(f"i0: takes real numbers, and got {aval_of(x).str_short()}.")
+        raise ArgumentError(f"i0: takes real numbers, and got {aval_of(x).str_short()}.")
     return bessel_i0(x)

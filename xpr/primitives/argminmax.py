@@ -22,7 +22,7 @@ from xpr.primitives.comparison_lowering import is_nan, lower_comparison
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.flops import per_operand
 from xpr.primitives.reduction_lowering import lower_reduction
-from xpr.primitives.shapes import kept_dim, reduced, shifted_axes
+from xpr.primitives.shapes import axis_number, kept_dim, reduced, shifted_axes
 from xpr.primitives.sharding_rules import parts_of, without
 
 __all__ = ["argmax", "argmax_p", "argmin", "argmin_p"]
@@ -207,12 +207,13 @@ argmax_p = arg_reduction("argmax", direction="GT", lowers_to="stablehlo.maximum"
 argmin_p = arg_reduction("argmin", direction="LT", lowers_to="stablehlo.minimum", start=greatest, reference=np.argmin)
 
 
-def _check_axis(name: str, operand: Any, axis: int) -> None:
-    aval = aval_of(operand)
+def _checked_axis(name: str, operand: Any, axis: int) -> int:
+    aval, axis = aval_of(operand), axis_number(axis)
     if not 0 <= axis < aval.ndim:
         raise ValueError(
             f"{name}: Invalid axis {axis} for operand {aval.str_short()}, whose axes are counted from the front."
         )
+    return axis
 
 
 def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
@@ -234,7 +235,7 @@ def argmax(operand: Any, axis: int, index_dtype: Any) -> Any:
     >>> lax.argmax(jnp.array([[1, 4, 4], [3, 2, 0]]), 1, jnp.int32)
     Array([1, 0], dtype=int32)
     """
-    _check_axis("argmax", operand, axis)
+    axis = _checked_axis("argmax", operand, axis)
     return argmax_p.bind(operand, axes=(axis,), index_dtype=dtypes.requested(index_dtype))
 
 
@@ -257,5 +258,5 @@ def argmin(operand: Any, axis: int, index_dtype: Any) -> Any:
     >>> lax.argmin(jnp.array([[1, 0, 0], [3, 2, 4]]), 1, jnp.int32)
     Array([1, 1], dtype=int32)
     """
-    _check_axis("argmin", operand, axis)
+    axis = _checked_axis("argmin", operand, axis)
     return argmin_p.bind(operand, axes=(axis,), index_dtype=dtypes.requested(index_dtype))

@@ -49,7 +49,7 @@ def _dot_general_abstract(
     for what, lhs_axes, rhs_axes in (("contracting", lc, rc), ("batch", lb, rb)):
         sizes, other_sizes = (tuple(x.shape[a] for a in axes) for x, axes in ((lhs, lhs_axes), (rhs, rhs_axes)))
         if sizes != other_sizes:
-            raise TypeError(
+            raise ArgumentError(
                 f"dot_general requires {what} dimensions to have the same shape, got {sizes} and {other_sizes}: axes "
                 f"{list(lhs_axes)} of {lhs.str_short()} and axes {list(rhs_axes)} of {rhs.str_short()}."
             )

@@ -199,7 +199,9 @@ def pow(x: Any, y: Any) -> Any:
     >>> lax.pow(2.0, 3.0)
     Array(8., dtype=float32, weak_type=True)
     """
-    if type(y) in PYTHON_SCALARS:
+    if type(x) in (float, complex) and aval_of(y).dtype in INTEGERS:
+        y = type(x)(y) if type(y) is int else convert_element_type(y, aval_of(x).dtype)
+    elif type(y) in PYTHON_SCALARS:
         y = typed_like(y, x)
     elif type(x) in PYTHON_SCALARS:
         x = typed_like(x, y)

@@ -266,7 +266,7 @@ def one_axis(axis: Any, ndim: int) -> int:
       AxisError: the array has no such axis. It is a ValueError and an IndexError.
       TypeError: `axis` is not an integer.
     """
-    index = axis if type(axis) is int else _integer(axis)
+    index = axis if type(axis) is int else axis_number(axis)
     if not -ndim <= index < ndim:
         raise AxisError(f"axis {index} is out of bounds for an array of {ndim} axes.")
     return index % ndim
@@ -274,10 +274,16 @@ def one_axis(axis: Any, ndim: int) -> int:
 
 def from_front(axis: int, ndim: int) -> int:
     """An axis counted from the front; one that there is not as it is, for the operation to refuse."""
-    return axis + ndim if -ndim <= axis < 0 else axis
+    index = axis if type(axis) is int else axis_number(axis)
+    return index + ndim if -ndim <= index < 0 else index
 
 
-def _integer(axis: Any) -> int:
+def axis_number(axis: Any) -> int:
+    """The number of an axis as a Python integer.
+
+    Raises:
+      TypeError: it is not an integer, or a traced one.
+    """
     if isinstance(axis, Tracer):
         return axis.static_integer("The number of an axis")
     try:

@@ -33,7 +33,7 @@ from xpr.numpy.rounding import clip
 from xpr.primitives.dimension_values import size_as
 from xpr.primitives.dynamic_slices import wrapped
 from xpr.primitives.elementwise import add, convert_element_type, div, ge, le, lt, mul, rem
-from xpr.primitives.shapes import full, reshape
+from xpr.primitives.shapes import full, reshape, shape_of
 from xpr.primitives.slicing import broadcasted_iota, select
 
 __all__ = [
@@ -204,7 +204,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
 
     Args:
       indices: integers of any shape; negative ones count from the end, those out of bounds are clipped.
-      shape: the shape of the array; its sizes may be traced.
+      shape: the shape of the array, as a size, a sequence of sizes or a vector; sizes may be traced.
 
     Returns:
       A tuple of arrays of the shape and dtype of `indices`.
@@ -221,7 +221,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
     dtype = flat.aval.dtype
     if flat.aval.dtype not in dtypes.INTEGERS:
         raise TypeError(f"unravel_index: indices must be integers, and are {flat.aval.str_short()}.")
-    sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
+    sizes = tuple(shape) if isinstance(shape, (tuple, list)) or getattr(shape, "ndim", 0) == 1 else (shape,)
     if flat.aval.dtype.itemsize < 4:
         flat = convert_element_type(flat, np.int32)
     sizes = tuple(convert(n, aval_of(flat).dtype) if isinstance(n, Tracer) else as_size(n) for n in sizes)
@@ -496,5 +496,5 @@ def mask_indices(n: int, mask_func: Callable[..., Any], k: Any = 0, *, size: int
     >>> jnp.mask_indices(2, jnp.triu)
     (Array([0, 0, 1], dtype=int32), Array([0, 1, 1], dtype=int32))
     """
-    rows, columns = nonzero(mask_func(full((n, n), 1, np.int32), k), size=size)
+    rows, columns = nonzero(mask_func(full(shape_of((n, n)), 1, np.int32), k), size=size)
     return rows, columns

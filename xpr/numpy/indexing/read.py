@@ -41,7 +41,7 @@ from xpr.numpy.indexing.sized import sized_index
 from xpr.numpy.promotion import as_operand
 from xpr.primitives.dynamic_slices import dynamic_slice, dynamic_slice_p, one_dtype, wrapped
 from xpr.primitives.gather.gather_scatter import gather_p
-from xpr.primitives.gather.windows import CLIP, FILL_OR_DROP, PROMISE_IN_BOUNDS, GatherScatterMode, fill_of
+from xpr.primitives.gather.windows import CLIP, FILL_OR_DROP, PROMISE_IN_BOUNDS, GatherScatterMode, fill_of, static_fill
 from xpr.primitives.shapes import full, reshape, rev, squeeze_p
 from xpr.primitives.slicing import broadcasted_iota, slice_p
 
@@ -185,6 +185,7 @@ def read(
     indexers = normal_form(index, shape, mode, wrap_negative_indices)
     if mode is None and not any(type(e) in (np.ndarray, Flag) or len(getattr(e, "shape", ())) for e in indexers):
         return _read_scalars(x, shape, indexers, wrap_negative_indices)
+    fill_value = static_fill(fill_value)
     plan = gather_plan(indexers, shape, wrap_negative_indices)
     gather_mode = PROMISE_IN_BOUNDS if mode is None or plan.inside else GatherScatterMode.from_any(mode)
     return _gathered(x, plan, gather_mode, fill_value, indices_are_sorted, unique_indices)
@@ -209,7 +210,7 @@ def _gathered(
         indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices or plan.unique),
         mode=mode,
-        fill_value=np.nan if isinstance(fill_value, float) and fill_value != fill_value else fill_value,
+        fill_value=fill_value,
     )
     if plan.flipped:
         out = rev(out, plan.flipped)

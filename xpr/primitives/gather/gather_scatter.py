@@ -242,7 +242,7 @@ def gather(
       An array with the axes of the windows and of the indices, as the dimension numbers say.
 
     Raises:
-      TypeError: shapes and dimension numbers don't fit together.
+      TypeError: shapes and dimension numbers don't fit together, or `fill_value` is traced.
 
     >>> from xpr import lax, numpy as jnp
     >>> rows = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
@@ -250,8 +250,6 @@ def gather(
     Array([[3, 4],
            [3, 4]], dtype=int32)
     """
-    if isinstance(fill_value, (float, np.floating)) and fill_value != fill_value:
-        fill_value = np.nan  # the one nan that equals itself as a key
     numbers, sizes = windows.tupled(dimension_numbers), tuple(map(as_size, slice_sizes))
     aval, indices = aval_of(operand), aval_of(start_indices)
     if 0 in indices.shape[:-1] and len(sizes) == aval.ndim:  # no windows at all, which may then be of any size
@@ -265,7 +263,7 @@ def gather(
         indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices),
         mode=GatherScatterMode.from_any(mode),
-        fill_value=fill_value,
+        fill_value=windows.static_fill(fill_value),
     )
 
 

@@ -20,6 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend.array import Array
+from xpr.core.interpreter import Tracer
 from xpr.text.parameters import register_parameter
 
 __all__ = ["GatherDimensionNumbers", "GatherScatterMode", "ScatterDimensionNumbers"]
@@ -142,6 +144,23 @@ def default_fill(dtype: np.dtype) -> Any:
         return np.True_
     bounds = dtypes.iinfo(dtype)
     return np.asarray(bounds.max if dtype in dtypes.UNSIGNED else bounds.min, dtype)[()]
+
+
+def static_fill(fill_value: Any) -> Any:
+    """The fill value of an operation as its parameter: None, or a number that equals itself as a key.
+
+    Raises:
+      ConcretizationTypeError: it is traced, and only its type is known.
+      ValueError: it is an array of one axis or more.
+    """
+    if isinstance(fill_value, Tracer):
+        fill_value = fill_value.static_number("The value that fills elements out of bounds")
+    if isinstance(fill_value, (np.ndarray, Array)):
+        number = np.asarray(fill_value)
+        if number.ndim:
+            raise ValueError(f"fill_value must be a number, and is an array of shape {number.shape}.")
+        fill_value = number[()]
+    return np.nan if isinstance(fill_value, (float, np.floating)) and fill_value != fill_value else fill_value
 
 
 def fill_of(dtype: np.dtype, fill_value: Any) -> Any:

@@ -86,10 +86,9 @@ def entr(x: Any) -> Any:
 
 
 def _entr_of(x: Any) -> Any:
-    inside = jnp.greater(x, 0)
-    entropy = jnp.negative(jnp.multiply(x, jnp.log(jnp.where(inside, x, 1.0))))
-    outside = jnp.where(jnp.less(x, 0), -math.inf, math.nan)
-    return jnp.where(inside, entropy, jnp.where(jnp.equal(x, 0), 0.0, outside))
+    outside = jnp.less_equal(x, 0)
+    entropy = jnp.negative(jnp.multiply(x, jnp.log(jnp.where(outside, 1.0, x))))
+    return jnp.where(outside, jnp.where(jnp.equal(x, 0), 0.0, -math.inf), entropy)
 
 
 _entr = custom_jvp(_entr_of)
@@ -97,7 +96,7 @@ _entr.defjvps(lambda t, out, x: jnp.multiply(t, jnp.negative(jnp.add(jnp.log(x),
 
 
 def rel_entr(p: Any, q: Any) -> Any:
-    """The relative entropy p log(p / q), elementwise: 0 where p is 0 and q >= 0, inf where undefined, nan of nan.
+    """The relative entropy p log(p / q), elementwise: 0 where p is 0 and q >= 0, inf where it is not defined.
 
     Args:
       p: array of real numbers; arguments broadcast.
@@ -115,8 +114,7 @@ def rel_entr(p: Any, q: Any) -> Any:
     is_zero = jnp.logical_and(jnp.equal(p, 0), jnp.greater_equal(q, 0))
     safe_p, safe_q = jnp.where(both, p, 1.0), jnp.where(both, q, 1.0)
     entropy = jnp.subtract(xlogy(safe_p, safe_p), xlogy(safe_p, safe_q))
-    undefined = jnp.where(jnp.logical_or(jnp.isnan(p), jnp.isnan(q)), math.nan, math.inf)
-    return jnp.where(both, entropy, jnp.where(is_zero, 0.0, undefined))
+    return jnp.where(both, entropy, jnp.where(is_zero, 0.0, math.inf))
 
 
 def kl_div(p: Any, q: Any) -> Any:
