@@ -427,3 +427,10 @@ def test_64_bit_types_inside_of_a_function_that_is_differentiated(x):
             assert_allclose(found, slope, 1e-6)
             assert found.dtype == jnp.float32 or transform is xpr.jacfwd
         assert_allclose(xpr.jvp(fun, (x,), (x,))[1], slope / 2, 1e-6)
+
+
+@pytest.mark.parametrize("transform", [xpr.grad, xpr.value_and_grad, xpr.jacfwd, xpr.jacrev, xpr.hessian])
+@pytest.mark.parametrize("argnums", [(0, 0), (1, -1)])
+def test_argnums_name_each_argument_once(transform, argnums):
+    with pytest.raises(TypeError, match="names an argument twice"):
+        transform(lambda x, y: x * y, argnums=argnums)(1.0, 2.0)

@@ -227,3 +227,10 @@ def test_wrong_dtypes_are_errors_of_both_types(call, message):
     for error in (TypeError, ValueError):
         with pytest.raises(error, match=message):
             call()
+
+
+@pytest.mark.parametrize("decimals", [1.5, None])
+def test_decimals_are_integers(decimals):
+    for x in (jnp.ones(2), jnp.ones(2, int)):
+        with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
+            jnp.round(x, decimals)

@@ -510,3 +510,18 @@ def test_arrays_are_no_dtypes() -> None:
 
 def test_casts_from_numpy_arrays() -> None:
     assert jnp.can_cast(np.zeros(2, np.int8), "int16") and not jnp.can_cast(np.float32(2), "int16")
+
+
+@pytest.mark.parametrize(
+    ("value", "dtype", "error", "message"),
+    [
+        (np.nan, int, ValueError, "^cannot convert float NaN to integer$"),
+        ([1, np.nan], int, ValueError, "^cannot convert float NaN to integer$"),
+        (np.inf, "int8", OverflowError, "cannot convert float infinity to integer"),
+        (300.5, "uint8", OverflowError, "Python int 300 too large to convert to uint8"),
+    ],
+)
+def test_floats_that_are_no_integers(value: Any, dtype: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        jnp.array(value, dtype)
+    assert jnp.array(-1.7, "int8") == -1

@@ -8,7 +8,7 @@ from typing import Any
 from xpr.api.grad import vjp
 from xpr.api.jit import jit
 from xpr.core.source import check_function
-from xpr.transforms.flat import named_like, positions
+from xpr.transforms.flat import distinct_positions, named_like
 
 
 def fwd_and_bwd(
@@ -42,7 +42,7 @@ def fwd_and_bwd(
     check_function(fun, "fwd_and_bwd")
 
     def fwd(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        numbers = positions(argnums, len(args), "fwd_and_bwd: argnums")
+        numbers = distinct_positions(argnums, len(args), "fwd_and_bwd: argnums")
 
         def of_chosen(*chosen: Any) -> Any:
             every = list(args)

@@ -22,7 +22,15 @@ from xpr.core.source import check_function, describe_function, function_name
 from xpr.errors import ArgumentError, RefError
 from xpr.primitives.shapes import instantiate
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import LEAF, FlatFunction, FunctionWithAux, as_array, flatten_arguments, named_like, positions
+from xpr.transforms.flat import (
+    LEAF,
+    FlatFunction,
+    FunctionWithAux,
+    as_array,
+    distinct_positions,
+    flatten_arguments,
+    named_like,
+)
 from xpr.transforms.jvp import push_forward, with_zeros, without_tangents
 from xpr.transforms.linearize import linearize_flat
 from xpr.transforms.stage import stage
@@ -359,7 +367,7 @@ def value_and_grad(
         )
 
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        active = positions(argnums, len(args), "argnums")
+        active = distinct_positions(argnums, len(args), "argnums")
         leaves, in_tree = tree.flatten(tuple(args[i] for i in active))
         for x in leaves:
             check_input(x, holomorphic, allow_int, "grad")

@@ -18,7 +18,7 @@ from xpr.numpy.matrices import eye
 from xpr.primitives.shapes import reshape
 from xpr.primitives.sharding_constraint import constrain_to
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import named_like, positions
+from xpr.transforms.flat import distinct_positions, named_like
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 
@@ -151,7 +151,7 @@ def _active(
     fun: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any], argnums: int | Sequence[int]
 ) -> tuple[Callable[..., Any], list[Any], Any]:
     """`fun` as a function of the leaves of its active arguments, those leaves, and their structure."""
-    active = positions(argnums, len(args), "argnums")
+    active = distinct_positions(argnums, len(args), "argnums")
     leaves, in_tree = tree.flatten(tuple(args[i] for i in active))
 
     def of_active(*xs: Any) -> Any:

@@ -213,8 +213,8 @@ def _of_scalar(x: Any, dtype: np.dtype | None) -> Array:
         transfer_guard.check_from_host(x)
     aval = python_scalar_aval(type(x)) if dtype is None else ShapedArray((), dtype)
     target = aval.dtype
-    if type(x) is int and target in dtypes.INTEGERS:
-        return Array(aval, integer(x, target))
+    if type(x) in (int, float) and target in dtypes.INTEGERS:
+        return Array(aval, integer(int(x), target))
     if type(x) is complex and target not in dtypes.COMPLEX:
         raise TypeError(f"array: {x!r} is complex, and {target.name} is not. Take x.real or x.imag.")
     return Array(aval, np.asarray(x).astype(target)[()])
@@ -353,6 +353,8 @@ def _regular(make: Callable[[], np.ndarray]) -> np.ndarray:
     try:
         return make()
     except ValueError as error:
+        if "inhomogeneous" not in str(error):
+            raise
         raise ValueError(f"array: the nested lists are not of equal lengths, so they are no array ({error}).") from None
 
 

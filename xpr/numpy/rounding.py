@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
       An array of the shape and dtype of `a`.
 
     Raises:
+      TypeError: `decimals` is not an integer.
       NotImplementedError: integers are rounded to a negative number of decimals, or `out` is given.
 
     >>> import xpr.numpy as jnp
@@ -98,7 +100,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     Array([1.2, 2.8], dtype=float32)
     """
     no_out("round", out)
-    a = as_operand(a)
+    a, decimals = as_operand(a), operator.index(decimals)
     dtype = aval_of(a).dtype
     if dtype in dtypes.INTEGERS:
         if decimals < 0:

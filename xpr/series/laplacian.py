@@ -30,7 +30,7 @@ from xpr.series.taylor import TaylorTrace
 from xpr.series.taylor_rules import RULES, WORTH_COMPILING, by_jvp, each_by_itself, mapped_jvp
 from xpr.transforms.batch import batch_flat
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import LEAF, FlatFunction, as_array, named_like, positions
+from xpr.transforms.flat import LEAF, FlatFunction, as_array, distinct_positions, named_like
 
 
 class LaplacianTrace(AugmentedTrace):
@@ -159,7 +159,7 @@ def laplacian(fun: Callable[..., Any], argnums: int = 0) -> Callable[..., Any]:
     check_function(fun, "laplacian")
 
     def summed(*args: Any, **kwargs: Any) -> Any:
-        numbers = positions(argnums, len(args), "argnums")
+        numbers = distinct_positions(argnums, len(args), "argnums")
         if len(numbers) != 1:
             raise ValueError(f"laplacian: it is taken by one argument, and argnums={argnums!r} names {len(numbers)}.")
         (position,) = numbers

@@ -33,7 +33,7 @@ from xpr.sparsity.index_sets import IndexSets, empty, from_pairs, identity
 from xpr.sparsity.propagation import Dependence, concrete, propagate
 from xpr.transforms.batch import batch_flat
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import LEAF, named_like, positions
+from xpr.transforms.flat import LEAF, distinct_positions, named_like
 from xpr.transforms.jvp import push_forward
 from xpr.transforms.stage import stage
 from xpr.tree_nodes import register_pytree_node
@@ -240,7 +240,7 @@ class _SparseJacobian:
         self.plans: dict[Any, tuple[list[Any], _JacobianPlan]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> SparseMatrix:
-        numbers = positions(self.argnums, len(args), "argnums")
+        numbers = distinct_positions(self.argnums, len(args), "argnums")
         if len(numbers) != 1:
             raise ValueError(f"{self.what}: it is by one argument, and argnums={self.argnums!r} names {len(numbers)}.")
         (position,) = numbers

@@ -181,6 +181,19 @@ def positions(argnums: int | Sequence[int], n_args: int, what: str) -> tuple[int
     return tuple(n % n_args for n in numbers)
 
 
+def distinct_positions(argnums: int | Sequence[int], n_args: int, what: str) -> tuple[int, ...]:
+    """The numbers of arguments to differentiate by, as non-negative ones.
+
+    Raises:
+      TypeError: one is no integer.
+      ArgumentError: one is out of range, or names the same argument as another.
+    """
+    numbers = positions(argnums, n_args, what)
+    if len(set(numbers)) != len(numbers):
+        raise ArgumentError(f"{what}={argnums} names an argument twice. Name each once.")
+    return numbers
+
+
 def named_like(wrapper: Any, fun: Callable[..., Any]) -> Any:
     """`functools.wraps`, for callables of every kind: the wrapper has the name, the documentation, the annotations and
     the attributes of the function.

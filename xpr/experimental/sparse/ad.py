@@ -11,7 +11,7 @@ from xpr import tree
 from xpr.api import grad as dense
 from xpr.api import jacobians
 from xpr.experimental.sparse.base import JAXSparse
-from xpr.transforms.flat import positions
+from xpr.transforms.flat import distinct_positions
 
 __all__ = ["grad", "jacfwd", "jacobian", "jacrev", "value_and_grad"]
 
@@ -24,7 +24,7 @@ def _is_sparse(x: Any) -> bool:
 
 def _by_data(fun: Callable[..., Any], argnums: Argnums, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """The function of the data of sparse arguments, those data, and what makes results sparse again."""
-    numbers = positions(argnums, len(args), "argnums")
+    numbers = distinct_positions(argnums, len(args), "argnums")
     selected = [args[i] for i in numbers]
     leaves, structure = tree.flatten(selected, is_leaf=_is_sparse)
     data = [x.data if _is_sparse(x) else x for x in leaves]
