@@ -368,7 +368,12 @@ def test_infinite_constants_of_a_function_are_no_results():
             special.ndtri(1.0)
 
 
-def test_the_entropy_of_nan_is_nan():
+def test_entropies_of_nan_are_nan():
     x = np.array([-1, 0, -0.0, 1, np.inf, np.nan, 0.5], np.float32)
     np.testing.assert_allclose(special.entr(x), scipy.special.entr(x), rtol=1e-6)
     assert np.isnan(xpr.grad(special.entr)(jnp.nan))
+    p, q = (
+        each.ravel() for each in np.meshgrid(np.array([np.nan, 0, 1, -1], np.float32), [1, 0, -1, np.float32(np.nan)])
+    )
+    for name in ("rel_entr", "kl_div"):
+        np.testing.assert_array_equal(getattr(special, name)(p, q), getattr(scipy.special, name)(p, q))

@@ -114,7 +114,8 @@ def rel_entr(p: Any, q: Any) -> Any:
     is_zero = jnp.logical_and(jnp.equal(p, 0), jnp.greater_equal(q, 0))
     safe_p, safe_q = jnp.where(both, p, 1.0), jnp.where(both, q, 1.0)
     entropy = jnp.subtract(xlogy(safe_p, safe_p), xlogy(safe_p, safe_q))
-    return jnp.where(both, entropy, jnp.where(is_zero, 0.0, math.inf))
+    undefined = jnp.where(jnp.logical_or(jnp.isnan(p), jnp.isnan(q)), math.nan, math.inf)
+    return jnp.where(both, entropy, jnp.where(is_zero, 0.0, undefined))
 
 
 def kl_div(p: Any, q: Any) -> Any:
