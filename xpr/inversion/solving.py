@@ -24,7 +24,7 @@ import numpy as np
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import context
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, subjaxprs
-from xpr.core.source import summarize, text_of
+from xpr.core.source import line_with_text
 from xpr.errors import NotInvertible
 from xpr.inversion.cases import CaseAnalysis, Predicate, predicate_of
 from xpr.inversion.solutions import (
@@ -249,7 +249,7 @@ class Solver:
                 has_jaxprs = any(True for _ in subjaxprs(eqn))
                 lines = [
                     f"  {format_eqn(eqn.replace(params={}) if has_jaxprs else eqn)}",
-                    f"  at {summarize(eqn.source)}: {text_of(eqn.source)}",
+                    f"  at {line_with_text(eqn.source)}",
                 ]
                 return "\n".join([*lines, f"  {self.reasons[index]}"])
         return "  The result does not determine it: it is not used, or a result that depends on it is not known."

@@ -16,7 +16,7 @@ from xpr.control.custom.replicated_vjp import CountedRule
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var, make_literal, subjaxprs, with_subjaxprs
 from xpr.core.regions import propagate, regions_of
-from xpr.core.source import summarize, text_of
+from xpr.core.source import line_with_text
 from xpr.primitives.collectives.exchange import all_gather_p, all_to_all_p, ppermute_p, reduce_scatter_p
 from xpr.primitives.collectives.reduce import pmax_p, pmin_p, psum_p
 from xpr.primitives.collectives.varying import pvary_p
@@ -251,7 +251,7 @@ def _of_each_row(eqn: JaxprEqn, along: tuple[Any, ...], sizes: dict[Any, int]) -
         raise ValueError(
             f"shard_map: vmap spmd_axis_name shards its rows over {along}, and `{eqn.primitive}` in the function "
             f"communicates along {named}, which would mix rows. Map over another axis.\n"
-            f"  {eqn.primitive} at {summarize(eqn.source)}: {text_of(eqn.source)}"
+            f"  {eqn.primitive} at {line_with_text(eqn.source)}"
         )
     others = tuple([name for name in named if name not in along])
     count = math.prod([sizes[name] for name in named if name in along])

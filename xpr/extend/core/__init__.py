@@ -24,6 +24,7 @@ from xpr.core.effects import Effect as Effect
 from xpr.core.effects import no_effects as no_effects
 from xpr.core.interpreter import context, current, transformation
 from xpr.core.jaxpr import SourceInfo
+from xpr.core.jaxpr import jaxprs_in_params as jaxprs_in_params
 from xpr.errors import ConcretizationTypeError
 from xpr.errors import InconclusiveDimensionOperation as InconclusiveDimensionOperation
 from xpr.errors import JaxprTypeError as JaxprTypeError
@@ -177,8 +178,3 @@ def _any_trace(name: str) -> bool:
     while trace is not None and type(trace).__name__ != name:
         trace = trace.parent
     return trace is not None
-
-
-def jaxprs_in_params(params: dict[str, Any]) -> Any:
-    """The jaxprs among an equation's parameters."""
-    return subjaxprs(JaxprEqn((), (), None, params))  # type: ignore[arg-type]  # only the parameters are read

@@ -114,7 +114,7 @@ class Mask:
         """The error for a use of x[mask] for which its size has to be known."""
         return NonConcreteBooleanIndexError(
             f"{mask_message(self.given)}\n"
-            f"  x[mask] is at {source.summarize(self.source)}: {source.text_of(self.source)}\n"
+            f"  x[mask] is at {source.line_with_text(self.source)}\n"
             f"  It {what}. What takes it is elementwise functions, reductions, and x.at[mask] of the same mask."
         )
 
