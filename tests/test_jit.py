@@ -86,6 +86,16 @@ def test_a_static_name_counts_however_it_is_passed():
     assert float(jitted(2.0, 3)) == float(jitted(2.0, n=3)) == 6
 
 
+def test_static_and_donated_arguments_may_be_given_by_iterators():
+    def fun(x, n, m):
+        return x * n * m
+
+    assert float(xpr.jit(fun, static_argnames=iter(("n", "m")))(2.0, 3, m=4)) == 24
+    with_options = xpr.jit(static_argnums=iter((1, 2)), donate_argnums=iter((0,)))
+    for jitted in (with_options(fun), with_options(fun)):
+        assert jitted.lower(jnp.float32(2), 3, 4).args_info[0][0].donated
+
+
 def test_static_numbers_and_names_given_together_stay_apart():
     traced = []
 
@@ -669,6 +679,12 @@ def twice(fun, make):
         (lambda: xpr.jit(lambda x: x, donate_argnums=0.5), TypeError, "donate_argnums must be an integer or a seq"),
         (lambda: xpr.jit(lambda x: x, static_argnames=0), TypeError, "static_argnames must be a string or a sequence"),
         (lambda: xpr.jit(lambda x: x, donate_argnames=[0]), TypeError, "and is [0]"),
+        (
+            lambda: xpr.jit(lambda x: x, device="cpu"),
+            TypeError,
+            "jit: device is 'cpu', which is no device. Devices are",
+        ),
+        (lambda: xpr.jit(lambda x: x, device=0), TypeError, "jit: device is 0, which is no device"),
     ],
 )
 def test_bad_input_is_named(call, error, part):

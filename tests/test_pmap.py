@@ -69,6 +69,8 @@ def test_disable_jit_maps_side_by_side():
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: xpr.pmap(jnp.sin, devices=[3]), TypeError, "pmap: devices[0] is 3, which is no device"),
+        (lambda: xpr.pmap(jnp.sin, devices=xpr.devices()[0]), TypeError, "pmap: devices is a sequence of devices, and"),
         (lambda: xpr.pmap(3), TypeError, "pmap: Expected a callable value, and got 3 of type int"),
         (lambda: xpr.pmap(jnp.sin)(1.0), ValueError, "pmap was requested to map its argument along axis 0"),
         (

@@ -30,7 +30,7 @@ from xpr.api.jit_shardings import (
     types_with_requested,
 )
 from xpr.api.make_jaxpr import shaped
-from xpr.api.options import JitOptions, by_number_and_name, check_options, names_of, split_options
+from xpr.api.options import JitOptions, by_number_and_name, check_options, names_of, read_once, split_options
 from xpr.api.stages import Lowered, Traced, match_donations
 from xpr.backend import compiler, devices, mappings
 from xpr.backend.allocator import release_memory
@@ -603,6 +603,7 @@ def jit(
 
     Raises:
       ConcretizationTypeError: the function needs the value of an argument that is not static.
+      TypeError: `device` is no device, or positions or names of arguments are no integers or strings.
       ValueError: a static argument is not hashable, XLA has no such option, a sharding doesn't fit an array, or is
         given beside `device` or `backend`, or shardings are of several single devices, or of one and of a mesh; in
         calls, arguments were put on different devices, or otherwise than `in_shardings` say.
@@ -614,6 +615,8 @@ def jit(
     >>> f(jnp.arange(3.0))
     Array(5., dtype=float32)
     """
+    static_argnums, static_argnames = read_once(static_argnums), read_once(static_argnames)
+    donate_argnums, donate_argnames = read_once(donate_argnums), read_once(donate_argnames)
     if fun is None:
         options = dict(
             static_argnums=static_argnums, static_argnames=static_argnames, donate_argnums=donate_argnums,

@@ -9,6 +9,7 @@ from xpr import tree
 from xpr.api.make_jaxpr import ShapeDtypeStruct
 from xpr.api.options import JitOptions
 from xpr.api.stages import ProgramShardings, Traced
+from xpr.backend.devices import check_device
 from xpr.backend.mesh import AbstractMesh, Mesh, MeshOfProcesses
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, typed
 from xpr.compile.partition import (
@@ -36,7 +37,14 @@ Requested = list[NamedSharding | None]  # for each leaf its sharding, or None wh
 
 
 def check_placement(device: Any, backend: str | None, **shardings: Any) -> None:
-    """Raises ValueError where devices are named in two ways, or a sharding leaves an axis to the compiler."""
+    """Raises an error where it can't be told where to run.
+
+    Raises:
+      TypeError: `device` is none.
+      ValueError: devices are named in two ways, or a sharding leaves an axis to the compiler.
+    """
+    if device is not None:
+        check_device("jit: device", device)
     named = [f"{name}={x!r}" for name, x in (("device", device), ("backend", backend)) if x is not None]
     if len(named) > 1:
         raise ValueError(f"One can't specify both a device and a backend for jit: {', '.join(named)}. Leave one out.")

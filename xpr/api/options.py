@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
@@ -90,6 +90,11 @@ def split_options(options: dict[str, Any] | None) -> tuple[dict[str, bool], dict
         if type(chosen) is not bool:
             raise ValueError(f"jit: the compiler option {name!r} must be True or False, and is {chosen!r}.")
     return own_options, {name: chosen for name, chosen in (options or {}).items() if name not in own_options} or None
+
+
+def read_once(option: Any) -> Any:
+    """`static_argnums` or the like, which is read several times: an iterator as a tuple, anything else as it is."""
+    return tuple(option) if isinstance(option, Iterator) else option
 
 
 def numbers_of(option: int | Sequence[int] | None, name: str) -> tuple[int, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from xpr.api.stages import Lowered
 from xpr.api.vmap import input_dims, mapped_size, vmap
 from xpr.backend import devices as platforms
 from xpr.backend import processes
+from xpr.backend.devices import check_device
 from xpr.backend.mesh import names_of_devices
 from xpr.backend.sharding import Mesh
 from xpr.compile.known_calls import KnownCalls, call_known
@@ -87,6 +88,7 @@ def pmap(
       A function of the same arguments and results, each with an additional mapped axis.
 
     Raises:
+      TypeError: `devices` holds something else than devices.
       ValueError: sizes differ, an axis is out of range, there are more rows than devices, or a static argument is not
         hashable; or processes have different numbers of devices, or other numbers of rows.
       UnsupportedRule: over devices of several processes, it is called in another `pmap` or `shard_map`.
@@ -99,7 +101,11 @@ def pmap(
     check_function(fun, "pmap")
     in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
     name = UnnamedAxis(next(_numbers)) if axis_name is None else axis_name
+    if devices is not None and not isinstance(devices, Iterable):
+        raise ArgumentError(f"pmap: devices is a sequence of devices, and is {devices!r}. Write [device].")
     requested = None if devices is None else tuple(devices)
+    for i, device in enumerate(requested or ()):
+        check_device(f"pmap: devices[{i}]", device)
     if requested == ():
         raise ValueError("'devices' argument to pmap must be non-empty, or None. Name a device for each row.")
     options = _Options(name, in_axes, out_axes, static_broadcasted_argnums, axis_size, backend, donate_argnums)

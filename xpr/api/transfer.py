@@ -12,7 +12,7 @@ from xpr import dtypes, tree
 from xpr.backend import devices, processes
 from xpr.backend.array import Array
 from xpr.backend.buffers import block, device_of
-from xpr.backend.devices import Device
+from xpr.backend.devices import Device, is_device
 from xpr.backend.layout import Format
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding
 from xpr.backend.shards import check_has_local_devices
@@ -136,7 +136,7 @@ def devices_or_shardings(
 
 def _is_device_or_sharding(x: Any) -> bool:
     known = (Sharding, PartitionSpec, Format, MemorySpace)
-    return isinstance(x, known) or (hasattr(x, "platform") and hasattr(x, "client"))
+    return isinstance(x, known) or is_device(x)
 
 
 def _check_shardings(x: Any, targets: Sequence[Any]) -> None:

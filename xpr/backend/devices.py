@@ -17,7 +17,7 @@ from xpr.backend import allocator, gpu_plugin, processes, runtime
 from xpr.config import before_update, forget_trace_keys, settings
 from xpr.core.memory import MemorySpace, kind_of_space
 from xpr.core.primitive import all_primitives
-from xpr.errors import DeviceNotFound, ForkedProcessError
+from xpr.errors import ArgumentError, DeviceNotFound, ForkedProcessError
 
 __all__ = [
     "default_backend", "device_count", "devices", "host_count", "host_id", "host_ids", "local_device_count",
@@ -143,6 +143,17 @@ def default_device() -> Device:
     if device is None:
         device = defaults.setdefault(settings.platforms, client_of().local_devices()[0])
     return device
+
+
+def is_device(x: Any) -> bool:
+    """Whether it is a device; its class is jaxlib's, which is not loaded for that."""
+    return hasattr(x, "platform") and hasattr(x, "client")
+
+
+def check_device(argument: str, x: Any) -> None:
+    """Raises TypeError if an argument, named as in `pmap: devices[0]`, is no device."""
+    if not is_device(x):
+        raise ArgumentError(f"{argument} is {x!r}, which is no device. Devices are listed by xpr.devices().")
 
 
 def memory_kind_on(device: Device, space: MemorySpace) -> str | None:
