@@ -98,6 +98,10 @@ def test_texts():
         (lambda: xpr.shard_map(jnp.sin, mesh=3, in_specs=P(), out_specs=P()), TypeError, "mesh is to be a Mesh"),
         (lambda: AbstractMesh((2,), ("x", "y")), ValueError, "AbstractMesh needs as many axis names as the ndim"),
         (lambda: AbstractMesh((2,), "x", (1,)), TypeError, "axis_types must be of type AxisType"),
+        (lambda: AbstractMesh((2.5,), "x"), TypeError, "axis_sizes has an integer for each axis of the mesh, and is ("),
+        (lambda: AbstractMesh(2, "x"), TypeError, "AbstractMesh: axis_sizes has an integer for each axis of the mesh"),
+        (lambda: AbstractMesh((-2,), "x"), ValueError, "the number of devices along each axis, and is (-2,)"),
+        (lambda: xpr.sharding.reshard(jnp.ones(2), 3), TypeError, "reshard: 3 is no NamedSharding"),
         (lambda: xpr.config.update("num_cpu_devices", 0), ValueError, "num_cpu_devices is a positive integer"),
     ],
 )  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,6 +23,24 @@ class AxisType(enum.Enum):
     Manual = enum.auto()
 
 
+def _sizes(kind: str, axis_sizes: Sequence[int]) -> tuple[int, ...]:
+    """The sizes of the axes of a mesh as Python's integers.
+
+    Raises:
+      TypeError: one is no integer.
+      ValueError: one is negative.
+    """
+    try:
+        sizes = tuple(map(operator.index, axis_sizes))
+    except TypeError:
+        raise TypeError(
+            f"{kind}: axis_sizes has an integer for each axis of the mesh, and is {axis_sizes!r}."
+        ) from None
+    if any(size < 0 for size in sizes):
+        raise ValueError(f"{kind}: axis_sizes has the number of devices along each axis, and is {axis_sizes!r}.")
+    return sizes
+
+
 class AbstractMesh:
     """The axes of a mesh, by name and size, without devices.
 
@@ -30,7 +49,8 @@ class AbstractMesh:
       axis_names: its name.
       axis_types: an `AxisType` for each.
     Raises:
-      ValueError: the numbers of sizes and names differ, or a name occurs twice.
+      TypeError: a size is no integer, or a type no `AxisType`.
+      ValueError: a size is negative, the numbers of sizes, names and types differ, or a name occurs twice or is None.
 
     >>> import xpr
     >>> xpr.sharding.AbstractMesh((4, 2), ("x", "y"))
@@ -53,9 +73,9 @@ class AbstractMesh:
         self, axis_sizes: Sequence[int], axis_names: Any, axis_types: Any = None, *, abstract_device: Any = None
     ):
         names = tuple(axis_names) if isinstance(axis_names, (tuple, list)) else (axis_names,)
-        self.axis_sizes, self.axis_names = tuple(axis_sizes), names
-        self.size = math.prod(axis_sizes) if self.axis_sizes else 0
         kind = type(self).__name__
+        self.axis_sizes, self.axis_names = _sizes(kind, axis_sizes), names
+        self.size = math.prod(self.axis_sizes) if self.axis_sizes else 0
         if None in names:
             raise ValueError(f"{kind}: Mesh axis names cannot be None. They are {names}: leave no axis without a name.")
         if len(names) != len(self.axis_sizes):

@@ -47,15 +47,16 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:
     >>> xpr.jit(lambda x: xpr.lax.with_sharding_constraint(2 * x, rows))(jnp.arange(4))
     Array([0, 2, 4, 6], dtype=int32)
     """
-    return _constrained(x, shardings, _beside_types, constrain)
+    return _constrained("with_sharding_constraint", x, shardings, _beside_types, constrain)
 
 
 def _constrained(
-    x: Any, shardings: Any, of_aval: Callable[[NamedSharding, ShapedArray], NamedSharding],
+    function: str, x: Any, shardings: Any, of_aval: Callable[[NamedSharding, ShapedArray], NamedSharding],
     bind: Callable[[Any, NamedSharding], Any],
 ) -> Any:  # fmt: skip
+    """The leaves of `x`, each with `bind` for its sharding, which `of_aval` says of the one that is asked for."""
     paths, structure = tree.flatten_with_path(x)
-    requested = flatten_shardings("with_sharding_constraint", shardings, structure)
+    requested = flatten_shardings(function, shardings, structure)
     layouts = tree.flatten_prefix(layouts_of(shardings), structure, "shardings", lambda x: x is None)
     outs = []
     for (path, leaf), sharding, layout in zip(paths, requested, layouts):
@@ -64,7 +65,7 @@ def _constrained(
             if isinstance(leaf, Tracer) and sharding.mesh.are_all_axes_auto:
                 refuse_manual(sharding)
                 sharding = _even(sharding, leaf.aval.shape)
-            sharding.check(np.shape(leaf), "with_sharding_constraint", f"x{tree.keystr(path)}")
+            sharding.check(np.shape(leaf), function, f"x{tree.keystr(path)}")
             leaf = bind(leaf, sharding)
         outs.append(with_layout_constraint(leaf, layout) if isinstance(layout, Layout) else leaf)
     return tree.unflatten(structure, outs)
@@ -142,7 +143,7 @@ def reshard(xs: Any, out_shardings: Any) -> Any:
     ...     xpr.typeof(xpr.reshard(jnp.arange(4), P("x")))
     ShapedArray(int32[4@x])
     """
-    return _constrained(xs, out_shardings, lambda sharding, aval: sharding, _resharded)
+    return _constrained("reshard", xs, out_shardings, lambda sharding, aval: sharding, _resharded)
 
 
 def _resharded(x: Any, sharding: NamedSharding) -> Any:
