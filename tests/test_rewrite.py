@@ -180,6 +180,8 @@ class TestMessages:
             rewrite([(lambda x: x, lambda x, y: x)])
         with pytest.raises(TypeError, match="the guard of a rule is a function of the matched atoms; got 3"):
             rewrite([(jnp.sin, jnp.cos, 3)])
+        with pytest.raises(TypeError, match="Python has no signature of min, which says how many arguments a pattern"):
+            rewrite([(min, jnp.cos)])
 
     def test_patterns_that_say_nothing(self):
         with pytest.raises(ValueError, match="computes nothing to look for"):

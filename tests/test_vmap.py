@@ -86,6 +86,13 @@ def test_closed_over_mapped_values():
         ),
         (lambda: xpr.vmap(3), TypeError, "vmap: Expected a callable value, and got 3"),
         (lambda: xpr.vmap(lambda x: x, axis_size=2)(X), ValueError, "axis_size=2"),
+        (lambda: xpr.vmap(lambda x: x, None, axis_size="a")(X), TypeError, "vmap: axis_size is the number of rows, an"),
+        (lambda: xpr.vmap(lambda x: x, None, axis_size=jnp.int32(2))(X), TypeError, "and is Array(2, dtype=int32) of"),
+        (
+            lambda: xpr.vmap(lambda x: x, None, axis_size=-1)(X),
+            ValueError,
+            "axis_size is the number of rows, and is -1",
+        ),
     ],
 )
 def test_messages(call, error, part):

@@ -12,7 +12,7 @@ from xpr import tree
 from xpr.api.vmappable import batch_axes, check_batch_axes, handlers, is_vmappable, vmap_with_handlers
 from xpr.control.activity import affected_outputs
 from xpr.control.refs import RefRows, check_aliases
-from xpr.core.avals import Zero, aval_of
+from xpr.core.avals import Zero, aval_of, describe
 from xpr.core.explicit import ExplicitSharding
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import constvars_to_invars, effects
@@ -20,6 +20,7 @@ from xpr.core.ref_views import refuse_split_views
 from xpr.core.refs import Ref
 from xpr.core.source import check_function, describe_function
 from xpr.core.specs import axes_of
+from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import ConcretizationTypeError
 from xpr.passes.inline import inline_jaxpr
 from xpr.primitives.shapes import mapped_to, with_rows_along
@@ -205,6 +206,8 @@ def mapped_size(
 ) -> int:
     sizes = {aval_of(x).shape[d] for x, d in zip(leaves, dims) if d is not None}
     if axis_size is not None:
+        if not sizes:
+            _check_axis_size(what, axis_size)
         sizes.add(axis_size)
     if len(sizes) == 1:
         return sizes.pop()
@@ -226,6 +229,19 @@ def mapped_size(
         + f"\nThese are arguments of {describe_function(fun)}. Map axes of one size, or give in_axes=None for "
         "arguments that are the same in all rows."
     )
+
+
+def _check_axis_size(what: str, axis_size: Any) -> None:
+    """Raises TypeError or ValueError where an `axis_size` that no argument is compared with is no number of rows."""
+    if is_symbolic_dim(axis_size):
+        return
+    if not isinstance(axis_size, (int, np.integer)):
+        raise TypeError(
+            f"{what}: axis_size is the number of rows, an integer or a symbolic dimension, and is "
+            f"{describe(axis_size)}."
+        )
+    if axis_size < 0:
+        raise ValueError(f"{what}: axis_size is the number of rows, and is {axis_size}.")
 
 
 def explicit_rows(

@@ -37,8 +37,18 @@ class Rule(NamedTuple):
 
 
 def arity(fun: Callable[..., Any]) -> int:
-    """The number of required positional arguments of a pattern or a replacement."""
-    parameters = inspect.signature(fun).parameters.values()
+    """The number of required positional arguments of a pattern or a replacement.
+
+    Raises:
+      TypeError: it is a builtin function without a signature.
+    """
+    try:
+        parameters = inspect.signature(fun).parameters.values()
+    except ValueError:
+        raise TypeError(
+            f"rewrite: Python has no signature of {describe_function(fun)}, which says how many arguments a pattern or "
+            "a replacement takes. Write a function that calls it: lambda x, y: ..."
+        ) from None
     return sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
 
 
