@@ -21,7 +21,7 @@ from xpr.core.source import describe_function
 from xpr.dtypes import greatest, least
 from xpr.primitives import elementwise as e
 from xpr.primitives import reductions as r
-from xpr.primitives.shapes import as_array, broadcast_to, from_front, reduce_sum, reshape, transpose
+from xpr.primitives.shapes import as_array, broadcast_to, from_front, reduce_sum, reshape, transpose, tuple_of
 from xpr.primitives.sharding_constraint import sharded
 from xpr.primitives.slicing import concatenate, slice_in_dim
 from xpr.transforms.batch import batch_flat
@@ -69,7 +69,7 @@ def reduce(
     if not leaves or len({aval_of(x).shape for x in leaves}) != 1:
         raise ValueError(f"reduce: takes arrays of one shape, and was given ({types_of(leaves)}).")
     ndim = aval_of(leaves[0]).ndim
-    axes = tuple(from_front(int(axis), ndim) for axis in dimensions)
+    axes = tuple(from_front(int(axis), ndim) for axis in tuple_of(dimensions, "reduce", "dimensions"))
     if len(set(axes)) != len(axes) or not all(0 <= axis < ndim for axis in axes):
         raise ValueError(
             f"reduce: duplicate value in 'axes' {tuple(dimensions)}, or one that is no axis of {types_of(leaves[:1])}."

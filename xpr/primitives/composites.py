@@ -243,6 +243,7 @@ def expand_dims(array: Any, dimensions: Sequence[int]) -> Any:
     >>> lax.expand_dims(jnp.zeros(3), (0, 2)).shape
     (1, 3, 1)
     """
+    dimensions = shapes.tuple_of(dimensions, "expand_dims", "dimensions")
     count = aval_of(array).ndim + len(dimensions)
     return shapes.expand_dims(array, [shapes.one_axis(axis, count) for axis in dimensions])
 

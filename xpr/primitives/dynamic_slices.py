@@ -33,6 +33,7 @@ from xpr.primitives.shapes import (
     reshape,
     shape_of,
     squeeze,
+    tuple_of,
     zeros_like_aval,
 )
 from xpr.primitives.sharding_rules import joined, resizing, sums_of_first
@@ -239,7 +240,7 @@ dynamic_update_slice_p = register(
 # -- What users call
 
 
-def _separate(start_indices: Any, ndim: int) -> list[Any]:
+def _separate(name: str, start_indices: Any, ndim: int) -> list[Any]:
     """Starts, from one vector or one by one, as a list of scalars."""
     if hasattr(start_indices, "shape"):
         if len(start_indices.shape) != 1:
@@ -251,7 +252,7 @@ def _separate(start_indices: Any, ndim: int) -> list[Any]:
         else:
             count = start_indices.shape[0]
             start_indices = [squeeze(slice_(start_indices, (i,), (i + 1,)), (0,)) for i in range(count)]
-    starts = list(start_indices)
+    starts = list(tuple_of(start_indices, name, "start_indices"))
     if len(starts) != ndim:
         raise ValueError(f"An array of {ndim} axes needs {ndim} starts, and got {len(starts)}.")
     return starts
@@ -304,7 +305,7 @@ def _check_index_dtypes(name: str, starts: Sequence[Any]) -> None:
 def _start_operands(name: str, operand: Any, start_indices: Any, allow_negative: bool | Sequence[bool]) -> list[Any]:
     """Start indices as operands: of one dtype, with negative ones counted from the end of their axes."""
     shape = aval_of(operand).shape
-    starts = _separate(start_indices, len(shape))
+    starts = _separate(name, start_indices, len(shape))
     allowed = [allow_negative] * len(starts) if isinstance(allow_negative, bool) else list(allow_negative)
     _check_index_dtypes(name, starts)
     counted: list[Any] = []  # Python integers counted from the start of their axes; traced ones as they are

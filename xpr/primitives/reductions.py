@@ -33,6 +33,7 @@ from xpr.primitives.shapes import (
     reshape,
     shifted_axes,
     transpose,
+    tuple_of,
 )
 from xpr.primitives.sharding_constraint import constrain_to
 from xpr.primitives.sharding_rules import parts_of, without
@@ -136,7 +137,8 @@ def function_of(primitive: Primitive, doc: str) -> Callable[..., Any]:
     """The function that users call."""
 
     def function(operand: Any, axes: Sequence[int]) -> Any:
-        return primitive.bind(operand, axes=tuple(axes)) if len(axes) else as_array(operand)
+        axes = tuple_of(axes, primitive.name, "axes")
+        return primitive.bind(operand, axes=axes) if axes else as_array(operand)
 
     function.__name__ = function.__qualname__ = primitive.name
     summary, _, example = doc.partition("\n\n")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -272,6 +272,21 @@ def one_axis(axis: Any, ndim: int) -> int:
     return index % ndim
 
 
+def tuple_of(values: Iterable[Any], function: str, name: str) -> tuple[Any, ...]:
+    """A sequence that a function has as its argument `name`, one value for each of some axes, as a tuple.
+
+    Raises:
+      TypeError: it is a single value.
+    """
+    try:
+        return tuple(values)
+    except TypeError:
+        raise TypeError(
+            f"{function}: {name} is a sequence with a value for each axis, and is {values!r}. "
+            f"For a single axis write ({values!r},)."
+        ) from None
+
+
 def from_front(axis: int, ndim: int) -> int:
     """An axis counted from the front; one that there is not as it is, for the operation to refuse."""
     index = axis if type(axis) is int else axis_number(axis)
@@ -449,7 +464,7 @@ def squeeze(array: Any, dimensions: Sequence[int]) -> Any:
     Array([3., 3.], dtype=float32, weak_type=True)
     """
     ndim = aval_of(array).ndim
-    dimensions = tuple(sorted(one_axis(d, ndim) for d in dimensions))
+    dimensions = tuple(sorted(one_axis(d, ndim) for d in tuple_of(dimensions, "squeeze", "dimensions")))
     if len(set(dimensions)) != len(dimensions):
         raise ValueError(f"squeeze: dimensions are not unique: {dimensions} of {aval_of(array).str_short()}.")
     return squeeze_p.bind(array, dimensions=dimensions) if dimensions or not hasattr(array, "aval") else array
@@ -496,7 +511,7 @@ def transpose(operand: Any, permutation: Sequence[int]) -> Any:
     >>> lax.transpose(jnp.zeros((2, 3)), (1, 0)).shape
     (3, 2)
     """
-    permutation = tuple(map(int, permutation))
+    permutation = tuple(map(int, tuple_of(permutation, "transpose", "permutation")))
     if permutation == tuple(range(len(permutation))) and len(permutation) == aval_of(operand).ndim:
         return as_array(operand)
     return transpose_p.bind(operand, permutation=permutation)
@@ -544,7 +559,7 @@ def rev(operand: Any, dimensions: Sequence[int]) -> Any:
     >>> lax.rev(jnp.arange(3), (0,))
     Array([2, 1, 0], dtype=int32)
     """
-    return rev_p.bind(operand, dimensions=tuple(dimensions))
+    return rev_p.bind(operand, dimensions=tuple_of(dimensions, "rev", "dimensions"))
 
 
 # -- reduce_sum: the transpose of broadcasting
@@ -624,7 +639,8 @@ def reduce_sum(operand: Any, axes: Sequence[int], *, out_sharding: Any = None) -
         return decided(out_sharding, "reduce_sum", lambda: reduce_sum(operand, axes))
     if not settings.allow_f16_reductions:
         _refuse_f16_sum(aval_of(operand), axes)
-    return reduce_sum_p.bind(operand, axes=tuple(axes)) if len(axes) else as_array(operand)
+    axes = tuple_of(axes, "reduce_sum", "axes")
+    return reduce_sum_p.bind(operand, axes=axes) if axes else as_array(operand)
 
 
 def _refuse_f16_sum(aval: ShapedArray, axes: Sequence[int]) -> None:

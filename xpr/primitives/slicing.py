@@ -31,6 +31,7 @@ from xpr.primitives.shapes import (
     reduce_sum,
     structural,
     to_front,
+    tuple_of,
 )
 from xpr.primitives.sharding_constraint import sharded
 from xpr.primitives.sharding_rules import (
@@ -273,7 +274,9 @@ def slice_(
     Array([1, 2, 3], dtype=int32)
     """
     steps = None if strides is None or all(s == 1 for s in strides) else tuple(strides)
-    return slice_p.bind(operand, start_indices=tuple(start_indices), limit_indices=tuple(limit_indices), strides=steps)
+    starts = tuple_of(start_indices, "slice", "start_indices")
+    limits = tuple_of(limit_indices, "slice", "limit_indices")
+    return slice_p.bind(operand, start_indices=starts, limit_indices=limits, strides=steps)
 
 
 def slice_in_dim(operand: Any, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0) -> Any:
