@@ -80,6 +80,8 @@ def test_a_rule_for_another_platform():
     ):
         mlir.register_lowering(only_p, lambda ctx, x: [x], platform="abacus")
     mlir.register_lowering(only_p, mlir.lower_fun(lambda x: x, multiple_results=False), platform="tpu")
+    with pytest.raises(NotImplementedError, match="only_elsewhere has no lowering rule for cpu, only for tpu"):
+        xpr.jit(lambda x: only_p.bind(x))(1.0)
     mlir.register_lowering(only_p, lambda ctx, x: [x], platform="cuda")
     with pytest.raises(NotImplementedError, match="only_elsewhere has no lowering rule for cpu, only for tpu, cuda"):
         xpr.jit(only_p.bind)(1.0)
@@ -278,6 +280,7 @@ class TestFunctions:
         assert api_util.donation_vector((1,), ("k",), structure) == (False, True, True, True)
         assert api_util.rebase_donate_argnums((1, 3), (0, 2)) == (0, 1)
         assert api_util.rebase_donate_argnums((3, 1, 3), (0, 2)) == (0, 1)
+        assert api_util.rebase_donate_argnums(iter((3, 1)), iter((0, 2))) == (0, 1)
         with pytest.raises(ValueError, match="Arguments can't be static and donated"):
             api_util.rebase_donate_argnums((1,), (1,))
         assert api_util.flatten_axes("axes", xpr.tree.structure({"a": 1, "b": (2, 3)}), {"a": 0, "b": None}) == [

@@ -140,11 +140,11 @@ def rebase_donate_argnums(donate_argnums: Iterable[int], static_argnums: Iterabl
     Raises:
       ValueError: an argument is both donated and static.
     """
-    static = sorted(static_argnums)
-    both = sorted(set(donate_argnums) & set(static))
+    static, donated = set(static_argnums), sorted(set(donate_argnums))
+    both = [n for n in donated if n in static]
     if both:
         raise ValueError(f"Arguments can't be static and donated: {both} are both.")
-    return tuple([n - sum(s < n for s in static) for n in sorted(set(donate_argnums))])
+    return tuple([n - sum(s < n for s in static) for n in donated])
 
 
 class DebugInfo:
