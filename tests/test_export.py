@@ -227,6 +227,15 @@ def test_flatbuffers():
             pass
 
 
+@pytest.mark.parametrize(
+    "change", [{"in_avals_idxs": [99]}, {"unique_avals": []}, {"calling_convention_version": None}, {"platforms": None}]
+)
+def test_bytes_with_fields_that_do_not_fit_each_other_are_refused(exported, change):
+    table = flatbuffers.read(schema.Exported, bytes(exported.serialize()))
+    with pytest.raises(flatbuffers.CorruptBytes, match="are damaged|hold no exported function: they have no platforms"):
+        export.deserialize(bytes(flatbuffers.write(schema.Exported, {**table, **change})))
+
+
 def test_damaged_bytes_are_refused(exported):
     with pytest.raises(ValueError, match="damaged, or no flatbuffer"):
         export.deserialize(b"")

@@ -73,12 +73,20 @@ def _check_as_table(check: DisabledSafetyCheck) -> dict[str, Any]:
 
 
 def read_exported(data: bytes, exported: Callable[..., Any]) -> Any:
-    """The exported function of these bytes."""
+    """The exported function of these bytes.
+
+    Raises:
+      CorruptBytes: they are damaged, or hold something else.
+      NotImplementedError: the function has what xpr does not have.
+    """
     table = flatbuffers.read(schema.Exported, data)
     missing = {"function_name", "in_tree", "out_tree", "platforms", "mlir_module_serialized"} - table.keys()
     if missing:
         raise flatbuffers.CorruptBytes(f"The bytes hold no exported function: they have no {sorted(missing)[0]}.")
-    return _of_table(table, exported)
+    try:
+        return _of_table(table, exported)
+    except (LookupError, StopIteration) as error:  # a field is missing, or names what is not in the tables
+        raise flatbuffers.CorruptBytes(f"The bytes of the exported function are damaged: {error!r}.") from error
 
 
 def _of_table(table: dict[str, Any], exported: Callable[..., Any]) -> Any:
