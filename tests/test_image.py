@@ -64,6 +64,12 @@ def test_methods_by_name():
         (lambda: image.scale_and_translate(X, X.shape, (1,), jnp.ones(1), jnp.ones(1), "nearest"), "has no kernel"),
         (lambda: image.scale_and_translate(X, (2, 8, 6, 4), (1,), jnp.ones(1), jnp.ones(1), "cubic"), "can't become"),
         (lambda: image.scale_and_translate(X, X.shape, (1,), jnp.ones(2), jnp.ones(1), "cubic"), r"f32\[2\] and f32"),
+        (lambda: image.scale_and_translate(X, X.shape, (7,), jnp.ones(1), jnp.ones(1), "cubic"), "axis 7 is out of"),
+        (
+            lambda: image.scale_and_translate(X, X.shape, (1, 1), jnp.ones(2), jnp.ones(2), "cubic"),
+            "names an axis twice",
+        ),
+        (lambda: image.resize(X, (2, 3, 4, -1), "linear"), r"resize: sizes can't be negative, and .* \(2, 3, 4, -1\)"),
     ],
 )
 def test_errors(call, message):
@@ -79,6 +85,16 @@ def test_sizes_are_integers():
     ):
         with pytest.raises(TypeError, match="integer"):
             call()
+    with pytest.raises(TypeError, match="resize: shape is a sequence"):
+        image.resize(X, 4, "linear")
+
+
+def test_methods_are_names():
+    assert image.resize(X, X.shape, image.ResizeMethod.LINEAR).shape == X.shape
+    with pytest.raises(
+        TypeError, match="The method of resampling is a name, such as 'linear', or a ResizeMethod: 3 of"
+    ):
+        image.resize(X, X.shape, 3)
 
 
 @pytest.mark.parametrize("antialias", [True, False])

@@ -10,9 +10,10 @@ from typing import Any
 from xpr import dtypes
 from xpr import numpy as jnp
 from xpr.control.compiled_eagerly import compiled_eagerly
+from xpr.core.avals import describe
 from xpr.dimensions.expressions import as_size, is_symbolic_dim
 from xpr.primitives.precision import Precision
-from xpr.primitives.shapes import one_axis
+from xpr.primitives.shapes import one_axis, tuple_of
 
 __all__ = ["ResizeMethod", "resize", "scale_and_translate"]
 
@@ -124,7 +125,24 @@ def _cost(size: Any, new_size: Any) -> float:
 
 
 def _method(method: str | ResizeMethod) -> ResizeMethod:
-    return ResizeMethod.from_string(method) if isinstance(method, str) else method
+    if isinstance(method, ResizeMethod):
+        return method
+    if not isinstance(method, str):
+        raise TypeError(f"The method of resampling is a name, such as 'linear', or a ResizeMethod: {describe(method)}.")
+    return ResizeMethod.from_string(method)
+
+
+def _sizes(function: str, shape: Sequence[Any]) -> tuple[Any, ...]:
+    """The sizes of a result.
+
+    Raises:
+      TypeError: one is no integer.
+      ValueError: one is negative.
+    """
+    sizes = tuple(map(as_size, tuple_of(shape, function, "shape")))
+    if any(isinstance(size, int) and size < 0 for size in sizes):
+        raise ValueError(f"{function}: sizes can't be negative, and the shape is {sizes}.")
+    return sizes
 
 
 def _in_floats(image: Any) -> Any:
@@ -156,14 +174,14 @@ def resize(
 
     Raises:
       TypeError: a size is no integer.
-      ValueError: the shape has another number of axes, or there is no such method.
+      ValueError: the shape has another number of axes, a size is negative, or there is no such method.
 
     >>> import xpr.numpy as jnp
     >>> from xpr import image
     >>> image.resize(jnp.array([0.0, 1.0]), (4,), "linear")
     Array([0.  , 0.25, 0.75, 1.  ], dtype=float32)
     """
-    image, shape = jnp.asarray(image), tuple(map(as_size, shape))
+    image, shape = jnp.asarray(image), _sizes("resize", shape)
     if len(shape) != image.ndim:
         raise ValueError(f"resize: the shape needs {image.ndim} sizes, as many as the image has axes, and is {shape}.")
     axes = [i for i, (n, m) in enumerate(zip(image.shape, shape)) if n != m]
@@ -206,7 +224,8 @@ def scale_and_translate(
       An array of the shape.
 
     Raises:
-      ValueError: a shape or a method doesn't fit.
+      TypeError: a size is no integer.
+      ValueError: a shape or a method doesn't fit, or `spatial_dims` are not distinct axes of the image.
 
     >>> import xpr.numpy as jnp
     >>> from xpr import image
@@ -214,11 +233,13 @@ def scale_and_translate(
     >>> image.scale_and_translate(x, (3,), (0,), jnp.ones(1), jnp.ones(1), "linear")
     Array([0., 1., 2.], dtype=float32)
     """
-    image, shape = _in_floats(image), tuple(map(operator.index, shape))
+    image, shape = _in_floats(image), _sizes("scale_and_translate", tuple(map(operator.index, shape)))
     resize_method = _method(method)
     if resize_method is ResizeMethod.NEAREST:
         raise ValueError('scale_and_translate: "nearest" has no kernel. Use resize, or another method.')
     axes = [one_axis(axis, image.ndim) for axis in spatial_dims]
+    if len(set(axes)) != len(axes):
+        raise ValueError(f"scale_and_translate: spatial_dims names an axis twice: {tuple(spatial_dims)}.")
     if len(shape) != image.ndim or any(shape[i] != n for i, n in enumerate(image.shape) if i not in axes):
         raise ValueError(f"scale_and_translate: {image.aval.str_short()} can't become {shape} along axes {axes} alone.")
     scale, translation = jnp.asarray(scale), jnp.asarray(translation)
