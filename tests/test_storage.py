@@ -871,6 +871,7 @@ def deleted():
         (lambda path: storage.save(path, 1, step=1.5), ValueError, "step must be an integer from 0 on, not 1.5"),
         (lambda path: storage.save(path, 1, keep=3), ValueError, "no step is given"),
         (lambda path: storage.save(path, 1, step=1, keep=0), ValueError, "keep=0 would leave nothing"),
+        (lambda path: storage.save(path, 1, step=1, keep=1.5), ValueError, "keep is the number of steps to keep, an"),
         (lambda path: [storage.save(path, 1, step=1), storage.save(path, 1)], CheckpointError,
          "holds checkpoints by step. Give step="),
         (lambda path: [storage.save(path, 1), storage.save(path, 1, step=1)], CheckpointError,

@@ -162,16 +162,21 @@ class Files:
         return [values[region] for region in regions]
 
     def read_piece(self, leaf: int, dtype: np.dtype, path: str, piece: Box, file: str, crc32: int) -> np.ndarray:
+        """The values of one piece of an array.
+
+        Raises:
+          CheckpointError: the file doesn't hold the piece, or its bytes have another checksum.
+        """
         where = self.folder / file
         try:
             if file not in self.opened:
                 self.opened[file] = safe_open(where, "np")
             stored = self.opened[file].get_slice(name_of(leaf, piece))
-            is_that = (stored.get_dtype(), stored.get_shape()) == _header(dtype, piece.shape)
-            found = np.asarray(self.opened[file].get_tensor(name_of(leaf, piece)), order="C") if is_that else None
+            has_type = (stored.get_dtype(), stored.get_shape()) == _header(dtype, piece.shape)
+            values = np.asarray(self.opened[file].get_tensor(name_of(leaf, piece)), order="C") if has_type else None
         except SafetensorError as error:
             raise CheckpointError(f"{where} is damaged, and {path or 'the array'} can't be read: {error}") from None
-        as_bytes = None if found is None else found.reshape(*found.shape, 1).view(np.uint8)
+        as_bytes = None if values is None else values.reshape(*values.shape, 1).view(np.uint8)
         if as_bytes is None or zlib.crc32(as_bytes.data) != crc32:
             raise CheckpointError(
                 f"{where} is damaged: in {path or 'the array'}, the elements from {list(piece.start)} on, of shape "

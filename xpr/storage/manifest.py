@@ -15,7 +15,7 @@ The manifest is JSON:
      "data": folder, "files": {name: size in bytes}, "tree": node, "leaves": [leaf...]}}
 
     node     the number of a leaf; null for None; {"kind": kind, "children": [node...]}, with more for some kinds:
-             "list"  "tuple"  "random keys";  "deque" with "maxlen";  "dict" and "OrderedDict" with "keys": [key...];
+             "list"  "tuple";  "deque" with "maxlen";  "dict" and "OrderedDict" with "keys": [key...];
              "class", namedtuples too, with "name", and "steps": what leads to its children, such as ".weight"
     key      "text", 3, true, null; {"float": number}; {"tuple": [key...]}; {"text": text} for any other
     leaf     {"int": 3}  {"bool": true}  {"float": number}  {"complex": [number, number]}  {"str": "text"};

@@ -17,7 +17,7 @@ import numpy as np
 
 from xpr.backend.array import Array
 from xpr.backend.sharding import NamedSharding
-from xpr.core.avals import is_key
+from xpr.core.avals import describe, is_key
 from xpr.errors import CheckpointError, DeletedArrayError, TreeMismatch
 from xpr.primitives.random_keys import random_unwrap
 from xpr.storage import files, manifest
@@ -122,9 +122,15 @@ def _checked(step: Any) -> int:
 
 
 def _check_keep(step: Any, keep: int | None) -> None:
-    if keep is not None and step is None:
+    if keep is None:
+        return
+    if step is None:
         raise ValueError("save: keep says how many steps to keep, and no step is given. Give step=..., or no keep.")
-    if keep is not None and keep < 1:
+    try:
+        operator.index(keep)
+    except TypeError:
+        raise ValueError(f"save: keep is the number of steps to keep, an integer, and is {describe(keep)}.") from None
+    if keep < 1:
         raise ValueError(f"save: keep={keep!r} would leave nothing; it must be 1 at least.")
 
 
@@ -189,8 +195,11 @@ def _values(leaf: Any) -> np.ndarray:
 
 @contextlib.contextmanager
 def _new_data(folder: Path) -> Iterator[str]:
-    """The name of a new folder of data. In the end that of the two is removed, it or the one before, which the manifest
-    does not name, see NOTE [one step] in manifest.py."""
+    """The name of a new folder of data.
+
+    In the end every folder of data that the manifest does not name is removed: the one before, or, if the save did not
+    come to its end, the new one; see NOTE [one step] in manifest.py.
+    """
     created = [path for path in (folder, *folder.parents) if not path.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for path in created:

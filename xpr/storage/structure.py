@@ -164,6 +164,4 @@ def _differ(names: list[str]) -> bool:
 def _described(node: Any) -> Any:
     if node is None or isinstance(node, int):
         return "None" if node is None else node
-    if node["kind"] == "random keys":
-        return "random keys"
     return f"{node.get('name', node['kind'])} of {len(node['children'])}"
