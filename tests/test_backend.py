@@ -94,6 +94,12 @@ def test_default_device_follows_the_setting(device, two_devices, setting):
 def test_unknown_platform():
     with pytest.raises(DeviceNotFound, match=r"Unknown backend 'tpu': xpr runs on cpu and gpu.*XPR_PLATFORMS"):
         devices.devices("tpu")
+    with pytest.raises(TypeError, match="A platform is a name, 'cpu' or 'gpu', and 3 of type builtins.int is none"):
+        devices.devices(3)
+
+
+def test_clients_stand_for_their_platforms(device):
+    assert devices.devices(device.client) == device.client.devices()
 
 
 def test_unknown_process():

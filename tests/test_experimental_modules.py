@@ -297,8 +297,12 @@ def test_aliases_that_do_not_fit(aliases, message):
 
 def test_callbacks_that_return_something():
     f = buffer_callback(lambda *_: 3, xpr.ShapeDtypeStruct((), "float32"), has_side_effect=True)
-    with pytest.raises(ValueError, match="must return None"):
+    with pytest.raises(ValueError, match="must return None; .* It returned 3 of type"):
         f(1.0)
+    for returned in (0, np.ones(3)):
+        f = buffer_callback(lambda *_, value=returned: value, xpr.ShapeDtypeStruct((), "float32"), has_side_effect=True)
+        with pytest.raises(ValueError, match="must return None"):
+            f(1.0)
     context = []
     buffer_callback(lambda c, *_: context.append(c), xpr.ShapeDtypeStruct((), "float32"), has_side_effect=True)(1.0)
     with pytest.raises(xpr.errors.JaxRuntimeError, match="has no streams"):

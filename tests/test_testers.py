@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import xpr
 from tests.ops import laws, table
 from tests.ops.table import Row, Sample, floats
 from xpr.config import settings
@@ -150,6 +151,16 @@ def test_a_slightly_wrong_derivative():
 
 flat_cos_p = altered(cos_p)  # its derivative is lost
 flat_cos_p.jvp = lambda primals, tangents: ([flat_cos_p.bind(*primals)], [Zero(aval_of(primals[0]))])
+
+
+def test_one_mode_may_be_given_by_its_name():
+    doubled = xpr.custom_jvp(lambda x: x)
+    doubled.defjvp(lambda primals, tangents: (primals[0], 2 * tangents[0]))
+    for modes in ("fwd", iter(["fwd"])):
+        with pytest.raises(AssertionError, match="the derivative is not the finite difference"):
+            check_grads(doubled, (0.5,), order=1, modes=modes)
+    with pytest.raises(ValueError, match="modes are 'fwd', 'rev' and 'lin'; got 1 and .'forward'"):
+        check_grads(doubled, (0.5,), order=1, modes="forward")
 
 
 def test_a_wrong_second_derivative():

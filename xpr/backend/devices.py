@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from xpr.backend import allocator, gpu_plugin, processes, runtime
 from xpr.config import before_update, forget_trace_keys, settings
+from xpr.core.avals import describe
 from xpr.core.memory import MemorySpace, kind_of_space
 from xpr.core.primitive import all_primitives
 from xpr.errors import ArgumentError, DeviceNotFound, ForkedProcessError
@@ -63,15 +64,20 @@ def in_use() -> list[str]:
     return list(clients)
 
 
-def client_of(platform: str | None = None) -> Any:
-    """The client of a platform ("cpu", "gpu" or "cuda"), or of the default platform.
+def client_of(platform: Any = None) -> Any:
+    """The client of a platform ("cpu", "gpu" or "cuda"), or of the default platform; a client itself.
 
     Raises:
+      TypeError: it is neither a name nor a client.
       DeviceNotFound: there is no such platform, or no device of it.
       ForkedProcessError: this process was forked from one that had computed.
     """
     if platform is None:
         return _default_client()
+    if not isinstance(platform, str):
+        if isinstance(platform, runtime._jax.Client):
+            return platform
+        raise ArgumentError(f"A platform is a name, 'cpu' or 'gpu', and {describe(platform)} is none.")
     name = _ALIASES.get(platform.strip().lower(), platform.strip().lower())
     client = clients.get(name)
     return client if client is not None else _make_client(name)

@@ -14,7 +14,7 @@ import numpy as np
 from xpr import errors, tree
 from xpr.api.make_jaxpr import ShapeDtypeStruct
 from xpr.control.callback.callback import io_callback, pure_callback
-from xpr.core.avals import aval_of
+from xpr.core.avals import aval_of, describe
 
 __all__ = ["Buffer", "ExecutionContext", "ExecutionStage", "buffer_callback"]
 
@@ -167,6 +167,11 @@ class _Filling:
             outs[o][...] = ins[i]
             ins[i] = outs[o]
         args, kwargs = tree.unflatten(self.in_tree, list(map(Buffer, ins)))
-        if self.callback(ExecutionContext(), tree.unflatten(self.out_tree, list(map(Buffer, outs))), *args, **kwargs):
-            raise ValueError("buffer_callback: the callback must return None; it writes its results into `out`.")
+        buffers = tree.unflatten(self.out_tree, list(map(Buffer, outs)))
+        returned = self.callback(ExecutionContext(), buffers, *args, **kwargs)
+        if returned is not None:
+            raise ValueError(
+                "buffer_callback: the callback must return None; it writes its results into `out`. It returned "
+                f"{describe(returned)}."
+            )
         return outs

@@ -25,7 +25,7 @@ def check_grads(
     f: Callable[..., Any],
     args: Sequence[Any],
     order: int,
-    modes: Sequence[str] = ("fwd", "rev"),
+    modes: str | Sequence[str] = ("fwd", "rev"),
     atol: float | None = None,
     rtol: float | None = None,
     eps: float | None = None,
@@ -53,6 +53,7 @@ def check_grads(
     >>> from xpr.testing import check_grads
     >>> check_grads(jnp.tanh, (jnp.array([0.5, -1.0]),), order=2)
     """
+    modes = (modes,) if isinstance(modes, str) else tuple(modes)
     if order < 1 or not set(modes) <= {"fwd", "rev", "lin"}:
         raise ValueError(
             f"check_grads: order is at least 1 and modes are 'fwd', 'rev' and 'lin'; got {order} and {modes}."
