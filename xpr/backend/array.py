@@ -202,10 +202,10 @@ class Array(metaclass=_OfArrays):
             return [Shard(self.device, indices[0], 0, self)]
         aval = self.aval.plain.update(shape=self._device.shard_shape(self.aval.shape))
         aval = aval.in_memory(self.aval.memory_space)
-        local, copies, every = self._device.local, list(replica_ids(indices)), self._device.devices
+        local, replicas, all_devices = self._device.local, list(replica_ids(indices)), self._device.devices
         layout, buffers_of_parts = layout_of(self), shards_of(self._any_buffer())
-        parts = [with_layout(aval, part, every[i], layout) for part, i in zip(buffers_of_parts, local)]
-        return [Shard(every[i], indices[i], copies[i], part) for part, i in zip(parts, local)]
+        parts = [with_layout(aval, part, all_devices[i], layout) for part, i in zip(buffers_of_parts, local)]
+        return [Shard(all_devices[i], indices[i], replicas[i], part) for part, i in zip(parts, local)]
 
     @property
     def global_shards(self) -> list[Shard]:
@@ -214,8 +214,8 @@ class Array(metaclass=_OfArrays):
             return self.addressable_shards
         indices = self._device.indices(self.aval.shape)
         parts = {shard.device: shard.data for shard in self.addressable_shards}
-        every = self._device.devices
-        return [Shard(d, i, copy, parts.get(d)) for d, i, copy in zip(every, indices, replica_ids(indices))]
+        numbered = zip(self._device.devices, indices, replica_ids(indices))
+        return [Shard(device, index, replica, parts.get(device)) for device, index, replica in numbered]
 
     def addressable_data(self, index: int) -> Array:
         """The part of the array on one of the devices of this process, by number."""

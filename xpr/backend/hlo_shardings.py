@@ -38,14 +38,13 @@ def hlo_sharding(sharding: NamedSharding, ndim: int) -> Any:
     sums = math.prod([mesh.axis_sizes[i] for i in unreduced])
     replicas = mesh.size // math.prod(counts) // sums
     tiles = [*counts, *[sums] * bool(unreduced), *[replicas] * (replicas > 1)]
-    sizes, turned = ",".join(map(str, mesh.axis_sizes)), ",".join(map(str, order))
     last = " last_tile_dim_replicate" if replicas > 1 else ""
     if unreduced:
         last = f" last_tile_dims={{unreduced{', replicated' if replicas > 1 else ''}}}"
-    text = f"{{devices=[{','.join(map(str, tiles))}]<=[{sizes}]T({turned}){last}}}"
+    grid = f"[{','.join(map(str, mesh.axis_sizes))}]T({','.join(map(str, order))})"
     if order == sorted(order):
-        text = text.replace(f"[{sizes}]T({turned})", f"[{mesh.size}]")
-    return hlo.from_string(text)
+        grid = f"[{mesh.size}]"
+    return hlo.from_string(f"{{devices=[{','.join(map(str, tiles))}]<={grid}{last}}}")
 
 
 def sharding_from_proto(proto: Any, mesh: Mesh, ndim: int) -> NamedSharding:

@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable
 from functools import cache
 
-_OF_ONE = 200  # more than a program takes
-_MANY, _NEARLY_ALL = 0.7, 0.95  # of those that are allowed
+_PER_PROGRAM = 200  # mappings, more than a program takes
+_MANY, _NEARLY_ALL = 0.7, 0.95  # fractions of the mappings that are allowed
 
 _lock = threading.Lock()
 until_count = 64  # programs; a count takes up to 0.1 s
@@ -37,13 +37,13 @@ def before_compiling() -> None:
         if until_count > 0 or (most := allowed()) is None:
             return
         free = int(_MANY * most) - taken()
-        until_count = max(16, free // _OF_ONE)
+        until_count = max(16, free // _PER_PROGRAM)
     if free > 0:
         return
     _forget()
     gc.collect()
     kept = taken()
-    until_count = max(until_count, (int(_NEARLY_ALL * most) - kept) // _OF_ONE)
+    until_count = max(until_count, (int(_NEARLY_ALL * most) - kept) // _PER_PROGRAM)
     if kept > _NEARLY_ALL * most:
         raise MemoryError(
             f"This process has {kept} mappings of memory, and the system allows it {most}; each compiled program takes "

@@ -129,8 +129,7 @@ class Mesh(AbstractMesh):
         coordinates = np.array(np.unravel_index(list(self.local), self.axis_sizes))
         grid = self.devices[np.ix_(*map(np.unique, coordinates))] if self.local else np.empty(0, object)
         if not self.local or grid.size != len(self.local):
-            local_devices = [self._flat[i] for i in self.local]
-            raise ValueError(f"The devices of this process fill no grid in {self.text}: {local_devices}.")
+            raise ValueError(f"The devices of this process fill no grid in {self.text}: {self.local_devices}.")
         return Mesh(grid, self.axis_names, self.axis_types)
 
     def update(  # type: ignore[override]  # the devices say the sizes
@@ -190,16 +189,16 @@ PROCESSES = _Processes()
 
 
 class MeshOfProcesses(Mesh):
-    """A grid of the devices of several processes, with those of each in a row: that of a program that all run together.
+    """The grid of a program that several processes run together, with the devices of each process in a row.
 
-    Such a program has in each process arguments and results of that process, on its devices: it is one manual region
-    along the axis `PROCESSES`.
+    In each process the program has arguments and results of that process, on its devices: it is one manual region along
+    the axis `PROCESSES`.
 
     Args:
       line: the devices, along one axis.
 
     Attributes:
-      line: the same, in which they communicate.
+      line: the mesh along whose axis they communicate.
     Raises:
       ValueError: the processes have different numbers of them.
     """

@@ -13,6 +13,8 @@ for a value that is known at run time alone.
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -119,6 +121,7 @@ class _Analysis:
         return _union([env.get(name, 0) for name in region.returned])
 
     def result(self, operation: _Operation, classes: list[int], env: dict[str, int]) -> int:
+        """The classes of the results of an operation, from those of its operands."""
         name = operation.name
         if name == "stablehlo.constant":
             return _classes_of(self.constants.get(operation.result))
@@ -136,8 +139,8 @@ class _Analysis:
             return NAN
         if not all(classes):
             return 0
-        invalid = _INVALID.get(name, ())
-        return _ANY | NAN * any(all(c & wanted for c, wanted in zip(classes, each)) for each in invalid)
+        is_invalid = any(all(c & bad for c, bad in zip(classes, operands)) for operands in _INVALID.get(name, ()))
+        return _ANY | NAN * is_invalid
 
     def of_regions(self, operation: _Operation, classes: list[int], env: dict[str, int]) -> int:
         """The classes of the result of a loop, a branch or another operation with regions."""
@@ -160,10 +163,7 @@ class _Analysis:
 
 
 def _union(classes: Sequence[int]) -> int:
-    together = 0
-    for each in classes:
-        together |= each
-    return together
+    return functools.reduce(operator.or_, classes, 0)
 
 
 def _classes_of(value: Any) -> int:
@@ -177,7 +177,7 @@ def _classes_of(value: Any) -> int:
     tests = {
         NAN: np.isnan(array), INFINITE: np.isinf(array), ZERO: array == 0, NEGATIVE: array < 0, POSITIVE: array > 0
     }  # fmt: skip
-    return _union([each for each, found in tests.items() if np.any(found)])
+    return _union([kind for kind, elements in tests.items() if np.any(elements)])
 
 
 def _parsed(text: str) -> tuple[str, _MlirRegion]:
@@ -224,10 +224,10 @@ def _guarded(text: str, results: set[str]) -> str:
         if match is None or match["name"] not in _EXPONENTIALS or match["result"] not in results:
             out.append(line)
             continue
-        found = _TYPE.search(line)
-        kind = found[1] if found else ""
-        flags = _ELEMENT.sub("i1>", kind)
-        if flags == kind:  # float64 and complex numbers, whose code has no such conversion
+        operand_type = _TYPE.search(line)
+        floats = operand_type[1] if operand_type else ""
+        booleans = _ELEMENT.sub("i1>", floats)
+        if booleans == floats:  # float64 and complex numbers, whose code has no such conversion
             out.append(line)
             continue
         result, x = match["result"], match["operands"]
@@ -235,7 +235,7 @@ def _guarded(text: str, results: set[str]) -> str:
         out += [
             line.replace(f"%{result} = ", f"{value} = ", 1),
             f'{is_number} = "stablehlo.compare"({x}, {x}) <{{comparison_direction = '
-            f"#stablehlo<comparison_direction EQ>}}> : ({kind}, {kind}) -> {flags}",
-            f'%{result} = "stablehlo.select"({is_number}, {value}, {x}) : ({flags}, {kind}, {kind}) -> {kind}',
+            f"#stablehlo<comparison_direction EQ>}}> : ({floats}, {floats}) -> {booleans}",
+            f'%{result} = "stablehlo.select"({is_number}, {value}, {x}) : ({booleans}, {floats}, {floats}) -> {floats}',
         ]
     return "\n".join(out)

@@ -79,21 +79,21 @@ class Inlined:
         with module.context:
             if not on_several:
                 _without_shardings(ir, module)
-            every = list(module.body.operations)
-            names = {_name(each): each for each in every}
-            new_names = {name: new_name(name) for name in names}
-            for i, each in enumerate(every):  # first to names that nothing has
-                _rename(ir, module, each, f"{i} renamed")
-            for name, each in names.items():
-                _rename(ir, module, each, new_names[name])
-            functions = [each for each in every if each.operation.name == "func.func"]
+            symbols = {_name(operation): operation for operation in module.body.operations}  # functions and meshes
+            new_names = {name: new_name(name) for name in symbols}
+            for i, symbol in enumerate(symbols.values()):  # first to names that none has, old or new
+                _rename(ir, module, symbol, f"{i} renamed")
+            for name, symbol in symbols.items():
+                _rename(ir, module, symbol, new_names[name])
+            functions = [symbol for symbol in symbols.values() if symbol.operation.name == "func.func"]
             for function in functions:
                 function.attributes["sym_visibility"] = ir.StringAttr.get("private")
-            self.name, main = new_names["main"], names["main"]
+            self.name, main = new_names["main"], symbols["main"]
             self.inputs, self.outputs = list(map(str, main.type.inputs)), list(map(str, main.type.results))
             self.in_shardings = _take_shardings(ir, main, "arg_attrs", len(self.inputs))
             self.out_shardings = _take_shardings(ir, main, "res_attrs", len(self.outputs))
-            self.meshes = [each.operation.get_asm() for each in every if each.operation.name == "sdy.mesh"]
+            meshes = [symbol for symbol in symbols.values() if symbol.operation.name == "sdy.mesh"]
+            self.meshes = [mesh.operation.get_asm() for mesh in meshes]
             self.functions = [function.operation.get_asm() for function in functions]
 
 

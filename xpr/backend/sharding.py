@@ -39,9 +39,12 @@ register_parameter(
 
 
 def sums_of(spec: PartitionSpec) -> dict[str, Any]:
-    """The sets of a spec that are not empty, in an order."""
+    """The `unreduced` and `reduced` axes of a spec, sorted, by these names; without those that are empty."""
     sums = {"unreduced": spec.unreduced, "reduced": spec.reduced}
     return {name: tuple(sorted(axes, key=str)) for name, axes in sums.items() if axes}
+
+
+_DIVISIBLE = 720720  # by 1 to 16: a size that shardings over few devices split into equal parts
 
 
 class Sharding:
@@ -128,16 +131,14 @@ class Sharding:
 
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
         """Whether both put the same parts of arrays with `ndim` axes on the same devices."""
-        shape = (max(len(self.devices), 1) * 720720,) * ndim
-        return (
-            self.devices_indices_map_of(shape) == other.devices_indices_map_of(shape)
-            and self.memory_kind == other.memory_kind
-        )
+        shape = (max(len(self.devices), 1) * _DIVISIBLE,) * ndim
+        return self._shard_bounds(shape) == other._shard_bounds(shape) and self.memory_kind == other.memory_kind
 
-    def devices_indices_map_of(self, shape: tuple[int, ...]) -> dict[Device, Any]:
+    def _shard_bounds(self, shape: tuple[int, ...]) -> dict[Device, Any]:
+        """For each device the start and the end of its part of an array of that shape, along each axis."""
         return {
-            d: tuple([i.indices(n)[:2] for i, n in zip(index, shape)])
-            for d, index in zip(self.devices, self.indices(shape))
+            device: tuple([i.indices(n)[:2] for i, n in zip(index, shape)])
+            for device, index in zip(self.devices, self.indices(shape))
         }
 
 

@@ -187,7 +187,7 @@ class Builder:
         if self.definitions.get(source, ("",))[0] == "stablehlo.constant":
             return x
         shape = [1] * x.aval.ndim
-        axes = [int(axis) for found in _INTEGERS.findall(properties) for axis in found.split(", ")]
+        axes = [int(axis) for numbers in _INTEGERS.findall(properties) for axis in numbers.split(", ")]
         for axis, size in zip(axes, source.aval.shape, strict=True):
             shape[axis] = size
         full_rank = self.reshape(source, shape)
@@ -198,20 +198,20 @@ class Builder:
         return copy
 
     def element_of(self, x: Value) -> tuple[Value, int]:
-        """The array that `x`, of one element, was cut out of here, and the place of the element, counted row by row.
+        """The array that `x`, of one element, is a slice of, and the position of the element in row-major order.
 
-        If it was cut out of none, that is `x` itself.
+        If it was not sliced here, that is `x` itself.
         """
-        place = 0
+        position = 0
         while (definition := self.definitions.get(x)) and definition[0] in ("stablehlo.reshape", "stablehlo.slice"):
             name, (source,), properties = definition
             if name == "stablehlo.slice":
                 starts, _, strides = (list(map(int, each.split(", "))) for each in _INTEGERS.findall(properties))
-                index = np.unravel_index(place, x.aval.shape)
-                at = [start + stride * int(i) for start, stride, i in zip(starts, strides, index)]
-                place = int(np.ravel_multi_index(at, source.aval.shape))
+                index = np.unravel_index(position, x.aval.shape)
+                index_in_source = [start + stride * int(i) for start, stride, i in zip(starts, strides, index)]
+                position = int(np.ravel_multi_index(index_in_source, source.aval.shape))
             x = source
-        return x, place
+        return x, position
 
     def _makes_varied(self, name: str, operands: Sequence[Value], result: ShapedArray) -> bool:
         """Whether the result of an operation is one of `varied`."""
@@ -329,10 +329,7 @@ class Builder:
         """A shape as a vector of i32."""
         if not shape:
             return self.constant(np.zeros(0, np.int32), SIZE.update(shape=(0,)))
-        vectors = [self.reshape(self.dimension(n), (1,)) for n in shape]
-        if len(vectors) == 1:
-            return vectors[0]
-        return self.op("stablehlo.concatenate", vectors, SIZE.update(shape=(len(vectors),)), "dimension = 0 : i64")
+        return self._vector(list(map(self.dimension, shape)))
 
     def pairs(self, pairs: Sequence[Sequence[Any]]) -> Value:
         """Pairs of dimensions as a matrix of i32, one in each row."""
