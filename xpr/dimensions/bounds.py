@@ -39,7 +39,7 @@ def bounds_of(expression: DimExpr, constraints: Sequence[tuple[str, Any]]) -> Bo
     split = next((t.factor for t, _ in expression.terms if t.factor and t.factor.operation in ("max", "min")), None)
     if split is None:
         return _System(constraints).bounds(expression)
-    found = []
+    bounds_of_cases = []
     for one, other in (split.operands, split.operands[::-1]):
         case = (one - other) if split.operation == "max" else (other - one)
         try:
@@ -52,10 +52,10 @@ def bounds_of(expression: DimExpr, constraints: Sequence[tuple[str, Any]]) -> Bo
                 continue
         except Unsatisfiable:
             continue
-        found.append(bounded)
-    if not found:
+        bounds_of_cases.append(bounded)
+    if not bounds_of_cases:
         raise Unsatisfiable("no case of a max or min is possible")
-    return min(lower for lower, _ in found), max(upper for _, upper in found)
+    return min(lower for lower, _ in bounds_of_cases), max(upper for _, upper in bounds_of_cases)
 
 
 def _bounds(value: Any, constraints: Sequence[tuple[str, Any]]) -> Bounds:
@@ -64,9 +64,9 @@ def _bounds(value: Any, constraints: Sequence[tuple[str, Any]]) -> Bounds:
 
 def _substituted(expression: DimExpr, factor: Factor, by: Any) -> Any:
     """The expression with another one in place of the term that is this factor."""
-    rest = {t: n for t, n in expression.terms if t.factor is None or t.factor.key != factor.key}
+    others = {t: n for t, n in expression.terms if t.factor is None or t.factor.key != factor.key}
     (count,) = [n for t, n in expression.terms if t.factor is not None and t.factor.key == factor.key]
-    return normal(rest, expression.scope) + count * by
+    return normal(others, expression.scope) + count * by
 
 
 class _System:
@@ -116,9 +116,9 @@ class _System:
 
     def _describe_product(self, term: Term, value: Any, scope: Any) -> None:
         """Where x >= m and y >= n, (x - m)(y - n) is at least 0."""
-        one = Term([(term.factors[0][0], 1)])
-        rest: Any = term.over(one)
-        x, y = normal({one: 1}, scope), normal({rest: 1}, scope)
+        first = Term([(term.factors[0][0], 1)])
+        others: Any = term.over(first)
+        x, y = normal({first: 1}, scope), normal({others: 1}, scope)
         self.describe(x)
         self.describe(y)
         (m, most_x), (n, most_y) = self._known(x), self._known(y)
@@ -157,11 +157,11 @@ class _System:
         if isinstance(y, DimExpr):
             self.add(y * value + remainder - x, equal=True)
             return
-        rest = remainder - x  # y * value would be rewritten where an equality says that x is a multiple of y
+        difference = remainder - x  # y * value would be rewritten where an equality says that x is a multiple of y
         row: Row = {t: y * n for t, n in value.terms}
-        row.update(terms_of(rest, scope, "a bound"))
+        row.update(terms_of(difference, scope, "a bound"))
         self.rows += [row, {t: -n for t, n in row.items()}]
-        self.describe(rest)
+        self.describe(difference)
 
     def _describe_max(self, value: Any, x: Any, y: Any) -> None:
         self.add(value - x)
@@ -184,8 +184,8 @@ class _System:
         value.update((t, -n) for t, n in expression.terms)
         rows = _reduced([*self.rows, value, {t: -n for t, n in value.items()}])
         while rows is not None and (terms := {t for row in rows for t in row} - {_VALUE, ONE}):
-            growth = {t: _growth(rows, t) for t in terms}
-            rows = _eliminated(rows, min(terms, key=lambda t: (growth[t], t.key)))  # read at once
+            _, _, cheapest = min([(_growth(rows, t), t.key, t) for t in terms], key=lambda item: item[:2])
+            rows = _eliminated(rows, cheapest)
         lower, upper = -INF, INF
         for row in rows or ():
             n, constant = row.get(_VALUE, 0), row.get(ONE, 0)

@@ -73,8 +73,8 @@ class Term:
 
     def over(self, other: Term) -> Term | None:
         """The quotient; None where it is no term."""
-        found = self._combined(other, -1)
-        return found if all(exponent > 0 for _, exponent in found.factors) else None
+        quotient = self._combined(other, -1)
+        return quotient if all(exponent > 0 for _, exponent in quotient.factors) else None
 
     def _combined(self, other: Term, sign: int) -> Term:
         by_key = {factor.key: factor for factor, _ in (*self.factors, *other.factors)}
@@ -194,14 +194,14 @@ class DimExpr:
 
     def variables(self) -> set[str]:
         """The names of the dimension variables in the expression."""
-        found: set[str] = set()
+        names: set[str] = set()
         for term, _ in self.terms:
             for factor, _ in term.factors:
                 if factor.variable:
-                    found.add(factor.variable)
-                for each in factor.operands:
-                    found |= each.variables() if isinstance(each, DimExpr) else set()
-        return found
+                    names.add(factor.variable)
+                for operand in factor.operands:
+                    names |= operand.variables() if isinstance(operand, DimExpr) else set()
+        return names
 
     # -- Arithmetic
 
@@ -398,20 +398,20 @@ def operation(name: str, x: Any, y: Any, scope: Any) -> Any:
 
 
 def _polynomial_division(x: DimExpr, divisor: Any) -> tuple[Any, Any] | None:
-    """The quotient and a constant remainder; None where there is no such quotient."""
-    rest: Any = x
+    """The quotient and a constant remainder, by long division; None where there is no such quotient."""
+    remainder: Any = x
     quotient: Any = 0
-    while isinstance(rest, DimExpr):
-        term, coefficient = rest.terms[0]
-        by, count = divisor.terms[0] if isinstance(divisor, DimExpr) else (ONE, int(divisor))
-        found = term.over(by)
-        if found is None or coefficient % count:
+    leading_term, leading_coefficient = divisor.terms[0] if isinstance(divisor, DimExpr) else (ONE, int(divisor))
+    while isinstance(remainder, DimExpr):
+        term, coefficient = remainder.terms[0]
+        quotient_term = term.over(leading_term)
+        if quotient_term is None or coefficient % leading_coefficient:
             return None
-        part = normal({found: coefficient // count}, x.scope)
-        quotient, rest = quotient + part, rest - part * divisor
+        part = normal({quotient_term: coefficient // leading_coefficient}, x.scope)
+        quotient, remainder = quotient + part, remainder - part * divisor
     if isinstance(divisor, DimExpr):
-        return (quotient, 0) if rest == 0 else None
-    return quotient + rest // int(divisor), rest % int(divisor)
+        return (quotient, 0) if remainder == 0 else None
+    return quotient + remainder // int(divisor), remainder % int(divisor)
 
 
 def surely_at_least(size: Any, least: Any) -> bool:

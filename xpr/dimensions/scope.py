@@ -85,13 +85,14 @@ class SymbolicScope:
                 self.rules.setdefault(remainder, (1, 0))
 
     def rewritten(self, sums: dict[Term, int]) -> dict[Term, int] | None:
-        """A sum after one of the equalities; None where none applies."""
+        """A sum in which one of the equalities has replaced a term; None where none applies."""
         for term, n in sums.items():
             for left, (count, right) in self.rules.items():
-                rest = term.over(left)
-                if n and rest is not None and n % count == 0:
+                quotient = term.over(left)
+                if n and quotient is not None and n % count == 0:
                     changed = {t: m for t, m in sums.items() if t != term}
-                    part = normal({rest: n // count}, _WITHOUT_RULES) * right if rest.factors else n // count * right
+                    factor = normal({quotient: n // count}, _WITHOUT_RULES) if quotient.factors else n // count
+                    part = factor * right
                     for t, m in part.terms if isinstance(part, DimExpr) else ((Term(()), part),):
                         changed[t] = changed.get(t, 0) + m
                     return changed
@@ -296,15 +297,15 @@ def _placeholder(reader: _Reader, position: int, like: Sequence[int | None] | No
     if like is None:
         raise reader.error("a placeholder needs a shape `like`")
     if reader.peek() == "...":
-        found = list(like[position:])
+        sizes = list(like[position:])
     elif position < len(like):
-        found = [like[position]]
+        sizes = [like[position]]
     else:
         raise reader.error(f"`like` has only {len(like)} dimensions")
-    if None in found:
+    if None in sizes:
         raise reader.error(f"the dimension is not known in `like`, {tuple(like)}")
     reader.next()
-    return found
+    return sizes
 
 
 def _checked(reader: _Reader, dimension: Any, position: int, like: Sequence[int | None] | None) -> Any:

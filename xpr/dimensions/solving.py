@@ -93,6 +93,14 @@ class _Equation(NamedTuple):
 
 
 class _Solver:
+    """Solves equations one after the other.
+
+    Attributes:
+      shapes: the types of the arguments, for messages.
+      values: the variables that are solved, as expressions of sizes.
+      checks: what sizes have to satisfy so far.
+    """
+
     def __init__(self, shapes: str):
         self.shapes = shapes
         self.values: dict[str, Any] = {}
@@ -102,29 +110,29 @@ class _Solver:
     def take(self, equation: _Equation) -> bool:
         """Solves an equation for its unknown variable, or makes a check of it; False if it has to wait for others."""
         scope = equation.expression.scope
-        rest, unknown, count = variable(equation.name, scope), "", 0
+        size = variable(equation.name, scope)
+        remaining, unknown, coefficient = size, "", 0  # coefficient * unknown == remaining
         for term, n in equation.expression.terms:
             name = term.factor.variable if term.factor else ""
             if _variables_of(term, scope) <= self.values.keys():
-                rest = rest - evaluate(normal({term: n}, scope), self.values)
+                remaining = remaining - evaluate(normal({term: n}, scope), self.values)
             elif name and not unknown:
-                unknown, count = name, n
+                unknown, coefficient = name, n
             else:
                 return False
         if not unknown:
-            size = variable(equation.name, scope)
             what = (
                 f"Found inconsistency between dimension size {equation.name} (= {{0}}) and the specification "
                 f"'{equation.expression}' (= {{1}})"
             )
-            self.check("==", rest, what, size, size - rest)
+            self.check("==", remaining, what, size, size - remaining)
             return True
-        value, remainder = divmod(rest, count)
+        value, remainder = divmod(remaining, coefficient)
         self.values[unknown] = value
         source = f"from specification '{equation.expression}' for dimension {equation.name}"
-        self.known.append((f"'{unknown}' = {{}} {source} (= {{}})", (value, variable(equation.name, scope))))
-        self.check("==", remainder, f"Division had remainder {{0}} when computing the value of '{unknown}', by {count}",
-                   remainder)  # fmt: skip
+        self.known.append((f"'{unknown}' = {{}} {source} (= {{}})", (value, size)))
+        what = f"Division had remainder {{0}} when computing the value of '{unknown}', by {coefficient}"
+        self.check("==", remainder, what, remainder)
         self.check(">=", value - 1, f"Expected value >= 1 for dimension variable '{unknown}'")
         return True
 
@@ -135,8 +143,8 @@ class _Solver:
         message = f"Shapes of arguments do not match the symbolic ones. {what}. {self.shapes}"
         if self.known:
             positions = iter(range(len(numbers) - 2 * len(self.known), len(numbers)))
-            found = [text.format(f"{{{next(positions)}}}", f"{{{next(positions)}}}") for text, _ in self.known]
-            message += f" Obtained dimension variables: {', '.join(found)}."
+            variables = [text.format(f"{{{next(positions)}}}", f"{{{next(positions)}}}") for text, _ in self.known]
+            message += f" Obtained dimension variables: {', '.join(variables)}."
         self.checks.append(ShapeCheck(kind, value, message, numbers))
 
     def add_constraints(self, scope: Any) -> None:
