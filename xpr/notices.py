@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import warnings
 
-_given = 0
+_count = 0
 
 
 def warn(message: str | Warning, category: type[Warning] = UserWarning, stacklevel: int = 1) -> None:
     """Gives a warning, like `warnings.warn`."""
-    global _given
-    _given += 1
+    global _count
+    _count += 1
     warnings.warn(message, category, stacklevel=stacklevel + 1)
 
 
 def notices() -> int:
     """How many warnings there were so far."""
-    return _given
+    return _count

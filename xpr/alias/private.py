@@ -350,7 +350,10 @@ def _subclasses(of: type[Any]) -> Iterator[type]:
 
 
 def adapt() -> None:
-    """What is otherwise in a process with the alias: numbers that lose precision, and where types say that they are."""
+    """Changes xpr in a process with the alias: no warning where numbers lose precision, and JAX's names of classes.
+
+    Libraries ask for `__module__` and `__qualname__` of the classes of arrays, tracers and jitted functions.
+    """
     # JAX says nothing of arrays in 64 bits that become 32, and numpyro's and others' tests take warnings for errors
     promotion.warn_of_changed_values = _ignored
     # chex finds functions that `jit` has made by the text of their type

@@ -50,7 +50,7 @@ class Stage:
     @property
     def args_info(self) -> Any:
         """The arguments, as `(args, kwargs)` with an `ArgInfo` at each leaf."""
-        donated = frozenset(self.interface.given())
+        donated = frozenset(self.interface.requested_donations())
         infos = [ArgInfo(aval, i in donated) for i, aval in enumerate(self.interface.in_avals)]
         return tree.unflatten(self.in_tree, infos)
 
@@ -62,7 +62,7 @@ class Stage:
     @property
     def donate_argnums(self) -> tuple[int, ...]:
         """The flat positions of the donated arguments."""
-        return self.interface.given()
+        return self.interface.requested_donations()
 
     @property
     def out_info(self) -> Any:

@@ -12,11 +12,12 @@ class Interface(NamedTuple):
     """The structures and the flat types of a program's arguments and results.
 
     Attributes:
-      name: of the function.
-      in_tree: the structure of `(args, kwargs)`, without static arguments.
-      names: of the arguments, flat, for messages.
+      name: the name of the function.
+      in_tree, out_tree: the structures of `(args, kwargs)`, without static arguments, and of the result.
+      in_avals, out_avals: their flat types.
+      names: the names of the arguments, flat, for messages.
       donated: the flat positions of donated arguments whose memory results take.
-      asked: the flat positions of all that were to be donated; None for those.
+      requested: the flat positions of all arguments that the user donates; None if they are `donated`.
     """
 
     name: str
@@ -26,8 +27,8 @@ class Interface(NamedTuple):
     out_avals: Sequence[ShapedArray]
     names: Sequence[str]
     donated: Sequence[int]
-    asked: Sequence[int] | None = None
+    requested: Sequence[int] | None = None
 
-    def given(self) -> tuple[int, ...]:
-        """The flat positions of all arguments that were to be donated."""
-        return tuple(self.donated if self.asked is None else self.asked)
+    def requested_donations(self) -> tuple[int, ...]:
+        """The flat positions of all arguments that the user donates."""
+        return tuple(self.donated if self.requested is None else self.requested)

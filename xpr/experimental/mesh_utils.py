@@ -17,8 +17,20 @@ __all__ = ["create_device_mesh", "create_hybrid_device_mesh"]
 def create_device_mesh(mesh_shape: Sequence[int], devices: Sequence[Any] | None = None, **_: Any) -> Any:
     """An array of devices in the shape of a mesh, nearby ones adjacent.
 
+    Args:
+      mesh_shape: the size of each axis.
+      devices: the devices; None for the first ones of the default platform.
+      **_: JAX's options for the networks of TPUs, which have no effect.
+
+    Returns:
+      An array of devices, of that shape.
+
     Raises:
       ValueError: there are fewer devices.
+
+    >>> from xpr.experimental import mesh_utils
+    >>> mesh_utils.create_device_mesh((1, 1)).shape
+    (1, 1)
     """
     names = tuple([f"axis{i}" for i in range(len(mesh_shape))])
     return make_mesh(tuple(mesh_shape), names, devices=devices).devices

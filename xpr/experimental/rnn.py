@@ -184,8 +184,8 @@ def lstm(
     ((2, 4, 5), (1, 2, 5), True)
     """
     parts = unpack_lstm_weights(weights, input_size, hidden_size, num_layers, bidirectional)
-    with_precision = _Network(precision)
-    return with_precision(x, h_0, c_0, *parts, seq_lengths, num_layers, dropout, bidirectional)
+    network = _Network(precision)
+    return network(x, h_0, c_0, *parts, seq_lengths, num_layers, dropout, bidirectional)
 
 
 def lstm_ref(
