@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from xpr.optree_kept import PyTreeKind, optree
+from xpr.protocol_buffers import bytes_field, fields, number_field, varint, varints
 from xpr.tree_nodes import NAMESPACE
 
 _KINDS = {
@@ -25,8 +26,8 @@ def written(spec: optree.PyTreeSpec) -> bytes:
       ValueError: a node is no list, tuple, dict or None, or a key of a dict is no string.
     """
     strings: dict[str, int] = {}
-    nodes = b"".join(_field(1, node) for node in _nodes(spec, strings))
-    return nodes + b"".join(_field(2, each.encode()) for each in strings)
+    nodes = b"".join(bytes_field(1, node) for node in _nodes(spec, strings))
+    return nodes + b"".join(bytes_field(2, text.encode()) for text in strings)
 
 
 def _nodes(spec: optree.PyTreeSpec, strings: dict[str, int]) -> Iterator[bytes]:
@@ -42,23 +43,10 @@ def _nodes(spec: optree.PyTreeSpec, strings: dict[str, int]) -> Iterator[bytes]:
         names = spec.entries()
         if not all(isinstance(name, str) for name in names):
             raise ValueError(f"serialize_using_proto: the keys of a dict must be strings, and are {names}. Use pickle.")
-        numbers = b"".join(_number(strings.setdefault(name, len(strings))) for name in names)
-        keys = _field(3, _field(1, numbers)) if names else b""
-    arity = b"\x08" + _number(spec.num_children) if spec.num_children else b""
-    yield arity + b"\x10" + _number(_KINDS[kind]) + keys
-
-
-def _field(number: int, content: bytes) -> bytes:
-    return _number(number << 3 | 2) + _number(len(content)) + content
-
-
-def _number(value: int) -> bytes:
-    """Seven bits a byte, the least significant ones first; the eighth says that more follow."""
-    low = bytearray()
-    while value > 127:
-        low.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*low, value])
+        numbers = b"".join(varint(strings.setdefault(name, len(strings))) for name in names)
+        keys = bytes_field(3, bytes_field(1, numbers)) if names else b""
+    arity = number_field(1, spec.num_children) if spec.num_children else b""
+    yield arity + number_field(2, _KINDS[kind]) + keys
 
 
 def read(data: bytes) -> optree.PyTreeSpec:
@@ -68,11 +56,11 @@ def read(data: bytes) -> optree.PyTreeSpec:
       ValueError: it holds none.
     """
     try:
-        fields = list(_fields(data))
-        strings = [content.decode() for number, content in fields if number == 2]
+        content = list(fields(data))
+        strings = [text.decode() for number, text in content if number == 2]
         stack: list[Any] = []
-        for _, node in (field for field in fields if field[0] == 1):
-            parts = dict(_fields(node))
+        for node in [node for number, node in content if number == 1]:
+            parts = dict(fields(node))
             first = len(stack) - parts.get(1, 0)
             stack[first:] = [_tree(parts[2], stack[first:], parts.get(3, b""), strings)]
         (tree,) = stack
@@ -92,37 +80,6 @@ def _tree(kind: int, children: list[Any], keys: bytes, strings: list[str]) -> An
         case 4:
             return tuple(children)
         case 5:
-            numbers = _numbers(dict(_fields(keys)).get(1, b""))
+            numbers = varints(dict(fields(keys)).get(1, b""))
             return dict(zip([strings[n] for n in numbers], children, strict=True))
     raise ValueError(kind)
-
-
-def _fields(data: bytes) -> Iterator[tuple[int, Any]]:
-    """The number and the content of each field: bytes, or a number."""
-    position = 0
-    while position < len(data):
-        tag, position = _number_at(data, position)
-        value, position = _number_at(data, position)
-        if tag & 7 == 2:
-            yield tag >> 3, data[position : position + value]
-            position += value
-        else:
-            yield tag >> 3, value
-
-
-def _numbers(data: bytes) -> Iterator[int]:
-    position = 0
-    while position < len(data):
-        value, position = _number_at(data, position)
-        yield value
-
-
-def _number_at(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            return value, position

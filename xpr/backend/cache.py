@@ -14,7 +14,6 @@ import contextlib
 import functools
 import hashlib
 import os
-import re
 import stat
 import threading
 import time
@@ -27,6 +26,7 @@ from typing import Any
 import jaxlib.version
 
 from xpr.backend import runtime
+from xpr.backend.processor import model_and_instructions
 from xpr.config import DEFAULT_CACHE, settings
 from xpr.core import events
 from xpr.core.source import depth_of_user
@@ -88,19 +88,10 @@ def circumstances(device: Any) -> tuple[bytes, ...]:
     """What compiled programs depend on besides their text and options: flags, versions, processor, device."""
     client = device.client
     texts = (
-        os.environ.get("XLA_FLAGS", ""), jaxlib.version.__version__, str(runtime.xc._version), processor(),
+        os.environ.get("XLA_FLAGS", ""), jaxlib.version.__version__, str(runtime.xc._version), model_and_instructions(),
         client.platform, client.platform_version, device.device_kind, str(device.id), str(client.device_count()),
     )  # fmt: skip
     return (_FORMAT, *(text.encode() for text in texts))
-
-
-def processor() -> str:
-    """The processor's model and its instruction sets, for which XLA:CPU makes code."""
-    try:
-        cpuinfo = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]  # of the first core; the others are like it
-    except OSError:
-        return os.uname().machine
-    return "\n".join(sorted(set(re.findall(r"^(?:model name|flags|Features|CPU part)\s*:.*$", cpuinfo, re.M))))
 
 
 @functools.cache

@@ -11,6 +11,7 @@ from xpr.backend import runtime
 from xpr.backend.buffers import Device
 from xpr.backend.codegen import Codegen
 from xpr.backend.processor import CORES, FEATURES
+from xpr.protocol_buffers import bytes_field
 
 # XLA:CPU compiles a loop whose state is smaller than this into one kernel, at a few nanoseconds a step; other loops
 # pay microseconds a step. XLA's default is 1024 bytes; 64 KiB made the gradient of a scan over 60 scalars 20 times
@@ -124,20 +125,6 @@ def _with_extra_options(options: Any, extra: dict[str, str]) -> Any:
     """
     message = options.SerializeAsString()
     for key, value in extra.items():
-        item = _field(1, key.encode()) + _field(2, value.encode())
-        message += _field(3, _field(3, _field(500, item)))
+        item = bytes_field(1, key.encode()) + bytes_field(2, value.encode())
+        message += bytes_field(3, bytes_field(3, bytes_field(500, item)))
     return runtime._jax.CompileOptions.ParseFromString(message)
-
-
-def _field(number: int, payload: bytes) -> bytes:
-    """A protocol buffer field that holds bytes: tag, length, payload."""
-    return _varint(number << 3 | 2) + _varint(len(payload)) + payload
-
-
-def _varint(n: int) -> bytes:
-    """An integer in groups of seven bits, the lowest first, with the high bit set on all but the last."""
-    groups = []
-    while n > 0x7F:
-        groups.append(n & 0x7F | 0x80)
-        n >>= 7
-    return bytes([*groups, n])

@@ -9,10 +9,10 @@ import jaxlib.version
 
 from xpr.backend import runtime
 from xpr.backend.buffers import Device
-from xpr.backend.cache import processor
 from xpr.backend.compile_options import options_for
 from xpr.backend.compiler import LIBRARIES
 from xpr.backend.executable import Executable, runnable
+from xpr.backend.processor import model_and_instructions
 from xpr.backend.waiting import watched
 from xpr.core.avals import ShapedArray
 
@@ -24,7 +24,7 @@ def circumstances(device: Device) -> list[str]:
     client = device.client
     return [
         jaxlib.version.__version__, str(runtime.xc._version), client.platform, client.platform_version,
-        device.device_kind, processor() if client.platform == "cpu" else "",
+        device.device_kind, model_and_instructions() if client.platform == "cpu" else "",
     ]  # fmt: skip
 
 
