@@ -167,7 +167,11 @@ class ProcessGroup:
             missing = [other for other in ranks if other not in replies]
             if missing:
                 ended = [other for other in missing if other in self._ended or other in self._byes]
-                raise self._lost(ended, waiting or what) if self._failure is None else self._why(waiting or what)
+                raise (
+                    self._lost_error(ended, waiting or what)
+                    if self._failure is None
+                    else self._failure_error(waiting or what)
+                )
             del self._replies[key]
         for other in ranks:
             if replies[other]["what"] != what:
@@ -178,6 +182,7 @@ class ProcessGroup:
         return {other: replies[other]["value"] for other in ranks}
 
     def _complete(self, key: tuple[Ranks, int]) -> bool:
+        """Whether an exchange has all replies, or will never have them."""
         missing = [other for other in key[0] if other not in self._replies[key]]
         if not missing or self._failure is not None:
             return True
@@ -207,10 +212,10 @@ class ProcessGroup:
         log = self._log(program.ranks)
         with self._changed:
             if self._failure is not None:
-                raise self._why(str(program))
+                raise self._failure_error(str(program))
             ended = [other for other in program.ranks if not self._takes_part(other, program.ranks, log.count)]
             if ended:
-                raise self._lost(ended, str(program))
+                raise self._lost_error(ended, str(program))
             self._waiting = _Waiting(program, log.count)
         try:
             if not log.expects(program):
@@ -227,7 +232,7 @@ class ProcessGroup:
             self._wait_for_failure(error)
             if self._failure is None:
                 raise
-            raise self._why(str(program)) from None
+            raise self._failure_error(str(program)) from None
         finally:
             self._waiting = None
 
@@ -260,7 +265,7 @@ class ProcessGroup:
             self._changed.wait_for(lambda: outcome or self._failure is not None)
             self._changed.wait_for(lambda: outcome, _GRACE)
             if not outcome:
-                raise self._why()
+                raise self._failure_error()
         if outcome[1] is not None:
             raise outcome[1]
         return outcome[0]
@@ -344,7 +349,7 @@ class ProcessGroup:
                 })  # fmt: skip
 
     def _compare_with(self, index: int, message: Message) -> None:
-        """Whether another process waits in a program for which this one ran, or runs, another."""
+        """Records a failure where another process waits in a program in whose place this one ran, or runs, another."""
         ranks, number = tuple(message["ranks"]), message["at"]
         waiting = self._waiting
         local = self._log(ranks).at(number)
@@ -361,7 +366,7 @@ class ProcessGroup:
         self._break(ProgramMismatch, why)
 
     def _compare_with_end(self, index: int) -> None:
-        """Whether this process is in a program that another, which came to its end, has never begun."""
+        """Records a failure where this process is in a program that another, which came to its end, never began."""
         waiting = self._waiting
         if waiting is None or index not in waiting.program.ranks:
             return
@@ -384,31 +389,31 @@ class ProcessGroup:
     def check_connections(self, name: str) -> None:
         """Raises the failure after which Gloo's connections are closed, also those between devices of this process."""
         if self._failure is not None:
-            raise self._why(f"{name}, whose devices exchange data,")
+            raise self._failure_error(f"{name}, whose devices exchange data,")
 
     # -- Messages
 
     def _lost_text(self, ended: Sequence[int], needs: str = "") -> str:
+        """The message about processes that have ended; `needs` is what can't be done without them."""
         at_end = "it has come to the end of its script"
-        hows = "".join(f"\n  process {i}  {self._ended.get(i, at_end)}" for i in sorted(ended))
-        needed = (
-            f", and {needs} needs it" if needs and len(ended) == 1 else f", and {needs} needs them" if needs else ""
-        )
-        number, are = names(sorted(ended)), "is" if len(ended) == 1 else "are"
+        endings = "".join(f"\n  process {i}  {self._ended.get(i, at_end)}" for i in sorted(ended))
+        are, them = ("is", "it") if len(ended) == 1 else ("are", "them")
+        needed = f", and {needs} needs {them}" if needs else ""
+        subject = names(sorted(ended))
         return (
-            f"{number[0].upper()}{number[1:]} of {self.count} {are} gone{needed}.{hows}\n"
+            f"{subject[0].upper()}{subject[1:]} of {self.count} {are} gone{needed}.{endings}\n"
             "No program runs on several processes any more. What this process has by itself can still be computed with "
             "and saved; then start all processes again, from the last checkpoint."
         )
 
-    def _lost(self, ended: Sequence[int], needs: str) -> ProcessLost:
+    def _lost_error(self, ended: Sequence[int], needs: str) -> ProcessLost:
         return ProcessLost(self._lost_text(ended, needs))
 
-    def _why(self, needs: str = "") -> Exception:
+    def _failure_error(self, needs: str = "") -> Exception:
         """The failure as an exception; `needs` is what it is raised for."""
         if isinstance(self._failure, ProgramMismatch):
             return ProgramMismatch(str(self._failure))
-        return self._lost(list(self._ended), needs)
+        return self._lost_error(list(self._ended), needs)
 
     # -- Leaving
 
