@@ -146,29 +146,39 @@ def _as_saved(content: dict[str, Any]) -> tuple[tree.PyTreeDef, list[_Leaf]]:
 
 
 def _as_in_like(folder: Path, content: dict[str, Any], like: Any) -> tuple[tree.PyTreeDef, list[_Leaf]]:
-    ours, treedef = tree.flatten(like)
-    numbers = iter(range(len(ours)))
-    found: dict[int, _Leaf] = {}
-    wrong: list[tuple[str, str, str]] = []
-    for path, saved, mine in match_nodes(content["tree"], node_of(like, lambda leaf: next(numbers))):
-        record, leaf = (of[i] if isinstance(i, int) else i for of, i in ((content["leaves"], saved), (ours, mine)))
-        if isinstance(saved, int) and isinstance(mine, int) and leaves.fits(record, leaf):
-            found[mine] = _Leaf(saved, path, record, _kind_like(leaf), _target_like(leaf), getattr(leaf, "dtype", None))
+    """The structure of `like`, and its leaves with the saved ones that match them.
+
+    Raises:
+      TreeMismatch: a saved leaf or node is missing in `like`, or the other way round, or they don't fit each other.
+    """
+    like_leaves, treedef = tree.flatten(like)
+    numbers = iter(range(len(like_leaves)))
+    matched: dict[int, _Leaf] = {}
+    differences: list[tuple[str, str, str]] = []
+    # Of a pair of nodes that match, both are numbers of leaves; otherwise each may be a number or a description.
+    for path, saved, wanted in match_nodes(content["tree"], node_of(like, lambda leaf: next(numbers))):
+        record = content["leaves"][saved] if isinstance(saved, int) else None
+        leaf = like_leaves[wanted] if isinstance(wanted, int) else None
+        if record is not None and isinstance(wanted, int) and leaves.fits(record, leaf):
+            dtype = getattr(leaf, "dtype", None)
+            matched[wanted] = _Leaf(saved, path, record, _kind_like(leaf), _target_like(leaf), dtype)
         else:
-            text = leaves.text_of(record) if isinstance(saved, int) else saved
-            wrong.append((path, text, leaves.text_of_like(leaf) if isinstance(mine, int) else mine))
-    if wrong:
-        raise TreeMismatch(_differences(folder, wrong))
-    return treedef, [found[i] for i in range(len(ours))]
+            saved_text = saved if record is None else leaves.text_of(record)
+            wanted_text = leaves.text_of_like(leaf) if isinstance(wanted, int) else wanted
+            differences.append((path, saved_text, wanted_text))
+    if differences:
+        raise TreeMismatch(_mismatch_text(folder, differences))
+    return treedef, [matched[i] for i in range(len(like_leaves))]
 
 
-def _differences(folder: Path, wrong: Sequence[tuple[str, str, str]]) -> str:
-    width = max(len(path or "the tree itself") for path, _, _ in wrong)
+def _mismatch_text(folder: Path, differences: Sequence[tuple[str, str, str]]) -> str:
+    """The message that lists differences: of each the path, and what is saved and wanted there, empty for nothing."""
+    width = max(len(path or "the tree itself") for path, _, _ in differences)
     lines = [
         f"  {path or 'the tree itself':{width}}   "
         + (f"{saved} in the checkpoint, {wanted} in `like`" if saved and wanted
            else f"only in the checkpoint: {saved}" if saved else f"only in `like`: {wanted}")
-        for path, saved, wanted in wrong
+        for path, saved, wanted in differences
     ]  # fmt: skip
     return "\n".join([
         f"restore: the checkpoint {folder} does not fit `like`:", *lines,
@@ -189,15 +199,16 @@ def _target_like(leaf: Any) -> DeviceOrSharding:
 
 
 def _check_shardings(selected: Sequence[_Leaf]) -> None:
-    wrong = []
+    """Raises ValueError, which lists all arrays that can't be sharded as they are to be."""
+    problems = []
     for leaf in selected:
         if isinstance(leaf.target, NamedSharding):
             try:
                 leaf.target.check(leaf.record.get("shape", ()), "restore", leaf.path or "the array")
             except ValueError as error:
-                wrong.append(str(error))
-    if wrong:
-        raise ValueError("\n".join(wrong))
+                problems.append(str(error))
+    if problems:
+        raise ValueError("\n".join(problems))
 
 
 # -- Leaves
@@ -220,12 +231,12 @@ def _read_value(leaf: _Leaf, files: Files, pool: ThreadPoolExecutor) -> Any:
 
 
 def _sharded(leaf: _Leaf, sharding: NamedSharding, files: Files, pool: ThreadPoolExecutor) -> Array:
-    """An array of which the devices of this process get their parts."""
+    """A sharded array, of which the parts are read that go to devices of this process, each region once."""
     shape = tuple(leaf.record["shape"])
     regions = [region_at(index, shape) for index in sharding.addressable_devices_indices_map(shape).values()]
-    different = list(dict.fromkeys(regions))
-    values = files.read(leaf.number, leaf.record, leaf.path, different, pool)
-    parts = dict(zip(different, map(_in_own_types, values)))
+    distinct = list(dict.fromkeys(regions))
+    values = files.read(leaf.number, leaf.record, leaf.path, distinct, pool)
+    parts = dict(zip(distinct, map(_narrowed, values)))
     dtype = dtypes.canonical(leaves.DTYPES[leaf.record["dtype"]])
     aval = ShapedArray(shape, dtype, leaf.record.get("weak", False))
     return Array(typed(aval, sharding), None, assemble([parts[region] for region in regions], aval, sharding), sharding)
@@ -237,12 +248,12 @@ def _of_kind(values: np.ndarray, leaf: _Leaf) -> Any:
         return values.item()
     if leaf.target is None and leaf.kind is not Array:
         return values if leaf.kind is np.ndarray else values[()]
-    values = _in_own_types(values)
+    values = _narrowed(values)
     aval = ShapedArray(values.shape, values.dtype, leaf.record.get("weak", False))
     target = leaf.target
     return Array(aval, values, None, target.device if isinstance(target, SingleDeviceSharding) else target)
 
 
-def _in_own_types(values: np.ndarray) -> np.ndarray:
-    """Narrowed, with a warning where that changes a value, if 64-bit types are off now."""
+def _narrowed(values: np.ndarray) -> np.ndarray:
+    """The values in 32 bits, with a warning where that changes one, if they have 64 and such types are off now."""
     return np.asarray(asarray(values)) if dtypes.is_narrowed(values.dtype) else values

@@ -121,10 +121,11 @@ def leaves_of(node: Any, path: str = "") -> Iterator[tuple[int, str]]:
 
 
 def match_nodes(saved: Any, like: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Path and nodes wherever one of two trees has a leaf, or both differ: a text then describes each node.
+    """The path and both nodes wherever two trees have a leaf, as the numbers of the leaves, or differ.
 
-    Nodes of classes agree if the steps to their children do: a class may have been renamed. One dict is as good as
-    another.
+    Where they differ, a node that is no leaf is given as a text that describes it, which is empty if it is missing.
+    Nodes of classes agree if the steps to their children do: a class may have been renamed. Dicts agree with
+    OrderedDicts.
     """
     if isinstance(saved, int) and isinstance(like, int):
         yield path, saved, like
@@ -134,14 +135,14 @@ def match_nodes(saved: Any, like: Any, path: str = "") -> Iterator[tuple[str, An
         return
     if saved is None:
         return
-    ours, theirs = (dict(zip(_identities(node), zip(_steps(node), node["children"]))) for node in (saved, like))
-    for key in {**ours, **theirs}:
-        step = path + (ours.get(key) or theirs[key])[0]
-        if key in ours and key in theirs:
-            yield from match_nodes(ours[key][1], theirs[key][1], step)
+    in_saved, in_like = (dict(zip(_identities(node), zip(_steps(node), node["children"]))) for node in (saved, like))
+    for key in {**in_saved, **in_like}:
+        step, child = in_saved.get(key) or in_like[key]
+        if key in in_saved and key in in_like:
+            yield from match_nodes(child, in_like[key][1], path + step)
         else:
-            child = (ours.get(key) or theirs[key])[1]
-            yield step, _described(child) if key in ours else "", _described(child) if key in theirs else ""
+            described = _described(child)
+            yield path + step, described if key in in_saved else "", described if key in in_like else ""
 
 
 def _match(saved: Any, like: Any) -> bool:
@@ -162,6 +163,7 @@ def _differ(names: list[str]) -> bool:
 
 
 def _described(node: Any) -> Any:
+    """The number of a leaf; the text that describes another node."""
     if node is None or isinstance(node, int):
         return "None" if node is None else node
     return f"{node.get('name', node['kind'])} of {len(node['children'])}"
