@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -33,13 +34,13 @@ def colocated_cpu_devices(devices_or_mesh: Any) -> Any:
         mesh = devices_or_mesh
         flat = colocated_cpu_devices(mesh.devices.flat)
         return Mesh(np.array(flat, object).reshape(mesh.devices.shape), mesh.axis_names, axis_types=mesh.axis_types)
-    given = tuple(devices_or_mesh)
-    if all(device.platform == "cpu" for device in given):
-        return list(given)
+    requested = list(devices_or_mesh)
+    if all(device.platform == "cpu" for device in requested):
+        return requested
     remaining: dict[int, list[Any]] = {}
     for device in devices("cpu"):
         remaining.setdefault(device.process_index, []).append(device)
-    for device in given:
-        if len(remaining.get(device.process_index, ())) < sum(d.process_index == device.process_index for d in given):
-            raise ValueError(f"colocated_cpu_devices: process {device.process_index} has too few CPU devices.")
-    return [remaining[device.process_index].pop(0) for device in given]
+    for index, count in Counter(device.process_index for device in requested).items():
+        if len(remaining.get(index, ())) < count:
+            raise ValueError(f"colocated_cpu_devices: process {index} has too few CPU devices.")
+    return [remaining[device.process_index].pop(0) for device in requested]

@@ -143,10 +143,10 @@ class Colocated:
         lists = {x.sharding.devices for x in leaves}
         if self.known.devices is None:
             self._check_one_list(lists)
-        every = {*(self.known.devices or ()), *[device for devices in lists for device in devices]}
-        far = {device for device in every if device.process_index != process_index()}
-        if far:
-            raise NotImplementedError(f"colocated_python: {self.name} would run on other hosts, those of {far}.")
+        devices = {*(self.known.devices or ()), *[device for listed in lists for device in listed]}
+        remote = {device for device in devices if device.process_index != process_index()}
+        if remote:
+            raise NotImplementedError(f"colocated_python: {self.name} would run on other hosts, those of {remote}.")
 
     def _check_one_list(self, lists: set[Any]) -> None:
         if not lists:

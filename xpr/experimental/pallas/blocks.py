@@ -207,8 +207,8 @@ class Blocks:
             return False
         if index_map is None or index_map.consts or effects(index_map.jaxpr):
             return False
-        every = index_map.jaxpr
-        jaxpr, _ = dce_jaxpr(every, [True] * len(every.outvars), [i < len(grid) for i in range(len(every.invars))])
+        whole = index_map.jaxpr
+        jaxpr, _ = dce_jaxpr(whole, [True] * len(whole.outvars), [i < len(grid) for i in range(len(whole.invars))])
         if len(jaxpr.invars) > len(grid):
             return False
         programs = [index.astype(np.int32) for index in np.unravel_index(np.arange(n_programs), tuple(grid))]

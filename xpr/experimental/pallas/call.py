@@ -180,10 +180,10 @@ def _structured(parameter: str, specs: Any, others: str, structure: Any) -> list
     """
     if specs is no_block_spec:
         return [BlockSpec()] * structure.num_leaves
-    flat, found = tree.flatten(specs)
-    if found != structure:
-        one, two = [tree.unflatten(each, range(each.num_leaves)) for each in (structure, found)]
-        lines = difference_lines(one, two, parameter)
+    flat, specs_structure = tree.flatten(specs)
+    if specs_structure != structure:
+        expected, actual = [tree.unflatten(each, range(each.num_leaves)) for each in (structure, specs_structure)]
+        lines = difference_lines(expected, actual, parameter)
         what = f"pallas_call: Pytree for `{parameter}` and `{others}` do not match. There are {len(lines)} mismatches"
         advice = f"Give `{parameter}` a pl.BlockSpec, or pl.no_block_spec, for each leaf of `{others}`."
         raise ValueError(mismatch_message(what, lines, advice))
@@ -220,13 +220,13 @@ class _Run:
         """Raises ValueError if an argument and the result that starts with it don't exist, or differ in type."""
         for i, o in self.call.aliases.items():
             what = f"pallas_call: input_output_aliases contains the mapping '{i}:{o}'"
-            for kind, number, every in (("input", i, avals), ("output", o, self.out_avals)):
-                if not 0 <= number < len(every):
-                    raise ValueError(f"{what} with {kind} index {number} outside the range [0, {len(every)}).")
-            one, two = avals[i], self.out_avals[o]
-            if (one.shape, one.dtype) != (two.shape, two.dtype):
+            for kind, number, count in (("input", i, len(avals)), ("output", o, len(self.out_avals))):
+                if not 0 <= number < count:
+                    raise ValueError(f"{what} with {kind} index {number} outside the range [0, {count}).")
+            aval, out_aval = avals[i], self.out_avals[o]
+            if (aval.shape, aval.dtype) != (out_aval.shape, out_aval.dtype):
                 names = self.in_names[i].replace("args", "input"), self.call.out_names[o].replace("outputs", "output")
-                types = [f"{aval.dtype.name}[{','.join(map(str, aval.shape))}]" for aval in (one, two)]
+                types = [f"{a.dtype.name}[{','.join(map(str, a.shape))}]" for a in (aval, out_aval)]
                 raise ValueError(
                     f"{what}, and {names[0]} is {types[0]}, {names[1]} {types[1]}. What shares memory has one type."
                 )
@@ -301,8 +301,8 @@ class _Run:
 
     def results(self) -> list[Any]:
         """Runs all programs."""
-        every = [*self.ins, *self.outs]
-        maps = {each.key: None if each.user_map is None else self.staged_map(each) for each in every}
+        all_blocks = [*self.ins, *self.outs]
+        maps = {blocks.key: None if blocks.user_map is None else self.staged_map(blocks) for blocks in all_blocks}
         of_results = {o: self.values[i] for i, o in self.call.aliases.items()}
         scalars, ins = split_list(self.values, self.n_scalars)
         arrays = [blocks.padded(x) for blocks, x in zip(self.ins, ins)]

@@ -109,7 +109,8 @@ class Loops:
         step = partial(self.inner_step, outer, positions if self.n_inner == 1 else {})
         last = _looped(self.inner_sizes, step, [*ins, *parts, *scratch])
         ins, parts, scratch = self.carried.split(last)
-        outs = [each.write(*rest) for each, *rest in zip(self.results, outs, at, parts, self.once)]
+        written = zip(self.results, outs, at, parts, self.once)
+        outs = [blocks.write(out, position, part, once) for blocks, out, position, part, once in written]
         return [*ins, *outs, *scratch]
 
     def first_value(self, blocks: Blocks, x: Any, where: Position, is_read: bool) -> Any:
@@ -153,16 +154,16 @@ def _looped(sizes: Sequence[Any], step: Callable[..., list[Any]], carry: list[An
 
 def _indices(sizes: Sequence[Any], i: Any) -> list[Any]:
     """The index along each axis, from the number of the step."""
-    rest = convert_element_type(i, np.int32)
+    quotient = convert_element_type(i, np.int32)
     indices: list[Any] = []
     for size in sizes[:0:-1]:
         if isinstance(size, int) and size == 1:
             indices.append(np.int32(0))
             continue
-        by = np.int32(size) if isinstance(size, int) else size
-        indices.append(rem(rest, by))
-        rest = div(rest, by)
-    return [rest, *reversed(indices)]
+        divisor = np.int32(size) if isinstance(size, int) else size
+        indices.append(rem(quotient, divisor))
+        quotient = div(quotient, divisor)
+    return [quotient, *reversed(indices)]
 
 
 def on_values(closed: ClosedJaxpr, n_leading: int) -> tuple[ClosedJaxpr, Sequence[bool], Sequence[bool]]:

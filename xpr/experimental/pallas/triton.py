@@ -268,14 +268,14 @@ def dot(
     Array([[3., 3.],
            [3., 3.]], dtype=float32)
     """
-    one, two = aval_of(a), aval_of(b)
-    if one.ndim != 2 or two.ndim != 2:
-        raise ValueError(f"dot: both arrays must have two axes, and they are {one.str_short()} and {two.str_short()}.")
+    lhs, rhs = aval_of(a), aval_of(b)
+    if lhs.ndim != 2 or rhs.ndim != 2:
+        raise ValueError(f"dot: both arrays must have two axes, and they are {lhs.str_short()} and {rhs.str_short()}.")
     if allow_tf32 is not None:
         if precision is not None:
             raise ValueError("dot: `allow_tf32` and `precision` say the same; give one of them.")
         precision = Precision.HIGH if allow_tf32 else Precision.HIGHEST
-    dtype, _ = dtypes.promote_pair(one.dtype, False, two.dtype, False)
+    dtype, _ = dtypes.promote_pair(lhs.dtype, False, rhs.dtype, False)
     wide = dtypes.int32 if dtype in dtypes.INTEGERS else dtype if dtype == dtypes.float64 else dtypes.float32
     axes = (((0 if trans_a else 1,), (1 if trans_b else 0,)), ((), ()))
     return dot_general(a, b, axes, precision=precision, preferred_element_type=wide)
