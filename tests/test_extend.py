@@ -112,6 +112,39 @@ def test_types_are_a_list_where_there_are_several_results(multiple_results):
         xpr.jit(one.bind)(1.0)
 
 
+def test_lowering_rules_agree_with_the_types():
+    rows = Primitive("rows")
+    rows.def_abstract_eval(lambda x: x)
+    rows.def_lowering_as(lambda x: jnp.stack([x, x]))
+    with pytest.raises(TypeError, match=r"rows: its lowering rule returns .* types f32\[2\], and .* says f32"):
+        xpr.jit(rows.bind)(1.0)
+    rows.def_lowering(lambda builder, operands, avals: builder.broadcast(operands[0], (2,)))
+    with pytest.raises(TypeError, match=r"rows: its lowering rule returns results of the types f32\[2\]"):
+        xpr.jit(lambda x: rows.bind(x))(1.0)
+    rows.def_lowering(lambda builder, operands, avals: 3)
+    with pytest.raises(TypeError, match=r"rows: its rule of def_lowering must return Values, and returned \[3\]"):
+        xpr.jit(lambda x: rows.bind(x))(1.0)
+
+
+@pytest.mark.parametrize(
+    "define, use, message",
+    [
+        (lambda p: p.def_abstract_eval(lambda x: "a"), lambda p: xpr.jit(p.bind)(1.0),
+         "ill: its rule of def_abstract_eval must return ShapedArrays, .* and returned 'a' of type builtins.str"),
+        (lambda p: p.def_jvp(lambda primals, tangents: 3), lambda p: xpr.jvp(p.bind, (1.0,), (1.0,)),
+         r"ill: its rule of def_jvp must return \(result, tangent\), and returned 3"),
+        (lambda p: p.def_batching(lambda size, vals, dims: (1, 2, 3)), lambda p: xpr.vmap(p.bind)(A),
+         r"ill: its rule of def_batching must return \(result, dim\), and returned \(1, 2, 3\)"),
+    ],
+)  # fmt: skip
+def test_rules_that_return_something_else(define, use, message):
+    ill = Primitive("ill")
+    ill.def_abstract_eval(lambda x: x)
+    define(ill)
+    with pytest.raises(TypeError, match=message):
+        use(ill)
+
+
 @pytest.mark.parametrize(
     "use, part",
     [

@@ -369,7 +369,18 @@ def lower_operation(
         return primitive.lower(builder, operands, avals, **params)
     operand_avals = [v.aval.plain.update(weak_type=False) for v in operands]  # numbers have the dtype of the operation
     closed = stage(lambda *xs: primitive.lower_as(*xs, **params), operand_avals)  # type: ignore[misc]
+    check_lowered(primitive.name, closed.out_avals, avals)
     return lower_eqns(builder, physical(closed.jaxpr), [*constants(builder, closed), *operands])
+
+
+def check_lowered(name: str, lowered: Sequence[ShapedArray], avals: Sequence[ShapedArray]) -> None:
+    """Raises TypeError if the results of a user's lowering rule have other shapes than the typing rule says."""
+    if [aval.physical.shape for aval in lowered] != [aval.physical.shape for aval in avals]:
+        actual, expected = (", ".join(aval.str_short() for aval in each) or "none" for each in (lowered, avals))
+        raise TypeError(
+            f"{name}: its lowering rule returns results of the types {actual}, and its typing rule (abstract_eval) "
+            f"says {expected}. Make both agree."
+        )
 
 
 def constants(builder: Builder, closed: ClosedJaxpr) -> list[Value]:

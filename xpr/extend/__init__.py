@@ -35,8 +35,9 @@ import numpy as np
 
 from xpr.backend.array import Array, from_host
 from xpr.backend.stablehlo import Builder, Value
+from xpr.compile.lower import check_lowered
 from xpr.compile.reference import reference_eval
-from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.avals import ShapedArray, Zero, aval_of, describe
 from xpr.core.interpreter import Trace, Tracer, context, current
 from xpr.core.jaxpr import eval_jaxpr, subjaxprs
 from xpr.core.primitive import Fusion, Linear, Unsupported, is_linear, register, with_impl
@@ -112,6 +113,13 @@ class Primitive(_CorePrimitive, metaclass=_AnyPrimitive):
     def _listed(self, out: Any) -> list[Any]:
         return list(out) if self.multiple_results else [out]
 
+    def _pair(self, returned: Any, method: str, form: str) -> tuple[Any, Any]:
+        """What a rule returned, which is to be a pair; raises TypeError if it is none."""
+        if not isinstance(returned, (tuple, list)) or len(returned) != 2:
+            raise TypeError(f"{self.name}: its rule of {method} must return {form}, and returned {describe(returned)}.")
+        first, second = returned
+        return first, second
+
     def def_impl(self, rule: Rule) -> Rule:
         """The evaluation: `rule(*arrays, **params)` returns NumPy or xpr arrays. Eager calls run it."""
 
@@ -129,6 +137,17 @@ class Primitive(_CorePrimitive, metaclass=_AnyPrimitive):
         with_impl.add(self)
         return rule
 
+    def _typed(self, x: Any) -> ShapedArray:
+        """The type that a typing rule returned; raises TypeError if it is none."""
+        if isinstance(x, ShapedArray):
+            return x
+        if not (hasattr(x, "shape") and hasattr(x, "dtype")):
+            raise TypeError(
+                f"{self.name}: its rule of def_abstract_eval must return ShapedArrays, or what has a shape and a "
+                f"dtype, and returned {describe(x)}."
+            )
+        return ShapedArray(x.shape, x.dtype)
+
     def def_abstract_eval(self, rule: Rule) -> Rule:
         """The types: `rule(*avals, **params)` returns a `ShapedArray` (or anything with shape and dtype), or a list."""
 
@@ -140,7 +159,7 @@ class Primitive(_CorePrimitive, metaclass=_AnyPrimitive):
                     f"is True, and one type where it is False. It is {self.multiple_results}, and {outs!r} was "
                     "returned."
                 )
-            return [x if isinstance(x, ShapedArray) else ShapedArray(x.shape, x.dtype) for x in self._listed(outs)]
+            return [self._typed(x) for x in self._listed(outs)]
 
         self.abstract, self.effects = abstract, None
         return rule
@@ -173,7 +192,8 @@ class Primitive(_CorePrimitive, metaclass=_AnyPrimitive):
         """The derivative: `rule(primals, tangents, **params) -> (result, tangent)`; zero tangents are arrays."""
 
         def jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
-            outs, out_tangents = rule(tuple(primals), tuple(map(instantiate, tangents)), **params)
+            returned = rule(tuple(primals), tuple(map(instantiate, tangents)), **params)
+            outs, out_tangents = self._pair(returned, "def_jvp", "(result, tangent)")
             listed = [
                 Zero.from_primal_value(x) if t is None else t
                 for x, t in zip(self._listed(outs), self._listed(out_tangents), strict=True)
@@ -200,7 +220,8 @@ class Primitive(_CorePrimitive, metaclass=_AnyPrimitive):
         """The batching: `rule(size, vals, dims, **params) -> (result, dim)`; a dim is None where not mapped."""
 
         def batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
-            outs, out_dims = rule(size, tuple(values), tuple(dims), **params)
+            returned = rule(size, tuple(values), tuple(dims), **params)
+            outs, out_dims = self._pair(returned, "def_batching", "(result, dim)")
             return self._listed(outs), self._listed(out_dims)
 
         self.batch = batch
@@ -234,7 +255,11 @@ class Primitive(_CorePrimitive, metaclass=_AnyPrimitive):
         """
 
         def lower(builder: Builder, operands: list[Value], avals: list[ShapedArray], **params: Any) -> list[Value]:
-            return self._listed(rule(builder, operands, avals, **params))
+            values = self._listed(rule(builder, operands, avals, **params))
+            if not all(isinstance(value, Value) for value in values):
+                raise TypeError(f"{self.name}: its rule of def_lowering must return Values, and returned {values!r}.")
+            check_lowered(self.name, [value.aval for value in values], avals)
+            return values
 
         self.lower = lower
         return rule
