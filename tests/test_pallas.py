@@ -724,6 +724,11 @@ def test_specs_that_do_not_fit():
     refused(r"Block shape for args\[0\] has 2 dimensions, \(4, 1\), and the array 1", in_specs=[wide], grid=2)
     refused(r"Block shape for outputs has 2 dimensions", out_specs=wide, grid=2)
     refused("unsupported block dimension type, 'x'", in_specs=[pl.BlockSpec(("x",), lambda i: i)], grid=2)
+    refused("block shape for outputs is .0,., and the sizes of blocks are 1 or more", out_specs=pl.BlockSpec((0,)))
+    refused("block shape for outputs is .-1,., and the sizes", out_specs=pl.BlockSpec((-1,)))
+    refused("`out_specs` has 3 of type builtins.int, which is no pl.BlockSpec", out_specs=3)
+    with pytest.raises(TypeError, match="pallas_call: Expected a callable value, and got 3"):
+        pl.pallas_call(3, xpr.ShapeDtypeStruct((8,), "float32"))
     refused("the grid must be a tuple of integers, .* and has 2.5", grid=(2.5,))
     refused("`grid` is part of `grid_spec`, and is given beside it: 3", grid=3, grid_spec=pl.GridSpec(2))
     refused(r"`out_shape`\['a'\] is 3 of type builtins.int, which has no shape", out_shape={"a": 3})

@@ -21,7 +21,7 @@ from xpr.core.sized_slices import Slice
 from xpr.core.source import describe_function
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import UnsupportedRule
-from xpr.experimental.pallas.specs import Blocked, BlockSpec, BoundedSlice, Element, Squeezed, squeezed
+from xpr.experimental.pallas.specs import BlockDim, Blocked, BlockSpec, BoundedSlice, Element, Squeezed, squeezed
 from xpr.numpy.promotion import as_operand
 from xpr.passes.dce import dce_jaxpr
 from xpr.primitives.collectives.varying import varying_as
@@ -57,10 +57,8 @@ def unwritten_of(aval: ShapedArray) -> Any:
 def _block_dim(origin: str, size: Any) -> Any:
     if size is None:
         return squeezed
-    if isinstance(size, (Blocked, Element, Squeezed, BoundedSlice)):
-        return size
     try:
-        return Blocked(cast(int, size) if is_symbolic_dim(size) else int(size))
+        return size if isinstance(size, BlockDim) else Blocked(cast(int, size) if is_symbolic_dim(size) else int(size))
     except (TypeError, ValueError):
         raise ValueError(
             f"pallas_call: the block shape for {origin} has an element of unsupported block dimension type, "
@@ -79,7 +77,8 @@ class Blocks:
       whole: whether the only block is the whole array.
 
     Raises:
-      ValueError: the block shape has another number of axes than the array, or an element of another type.
+      ValueError: the block shape has another number of axes than the array, an element of another type, or an empty
+        axis that the array does not have.
     """
 
     __slots__ = ("_low", "_padded", "aval", "block_shape", "dims", "key", "origin", "ref_aval", "user_map", "whole")
@@ -94,6 +93,12 @@ class Blocks:
                 f"of shape {aval.shape}. Give each axis a size; None is for an axis that the kernel does not see."
             )
         self.block_shape = tuple([dim.block_size for dim in self.dims])
+        for n, size in zip(aval.shape, self.block_shape):
+            if isinstance(size, int) and size < 1 and size != n:
+                raise ValueError(
+                    f"pallas_call: the block shape for {origin} is {self.block_shape}, and the sizes of blocks are "
+                    "1 or more."
+                )
         kept = [dim.block_size for dim in self.dims if type(dim) is not Squeezed]
         self.ref_aval = ShapedArray(tuple(kept), aval.dtype).with_varying(aval.varying)
         low, self._padded = [], []

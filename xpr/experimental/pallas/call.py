@@ -27,7 +27,7 @@ from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.interpreter import context
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.refs import AbstractRef, Ref
-from xpr.core.source import describe_function, function_name
+from xpr.core.source import check_function, describe_function, function_name
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.experimental.pallas.blocks import Blocks, unwritten_of, varying_as_type
 from xpr.experimental.pallas.grids import GridSpec, RunningGrid
@@ -107,6 +107,7 @@ def pallas_call(
     >>> xpr.grad(lambda x: f(x).sum())(jnp.ones(8))
     Array([2., 2., 2., 2., 2., 2., 2., 2.], dtype=float32)
     """
+    check_function(kernel, "pallas_call")
     if grid_spec is None:
         grid_spec = GridSpec(grid, in_specs, out_specs, scratch_shapes)
     else:
@@ -187,6 +188,9 @@ def _structured(parameter: str, specs: Any, others: str, structure: Any) -> list
         what = f"pallas_call: Pytree for `{parameter}` and `{others}` do not match. There are {len(lines)} mismatches"
         advice = f"Give `{parameter}` a pl.BlockSpec, or pl.no_block_spec, for each leaf of `{others}`."
         raise ValueError(mismatch_message(what, lines, advice))
+    for spec in flat:
+        if spec is not no_block_spec and not isinstance(spec, BlockSpec):
+            raise ValueError(f"pallas_call: `{parameter}` has {describe(spec)}, which is no pl.BlockSpec.")
     return [BlockSpec() if spec is no_block_spec else spec for spec in flat]
 
 
