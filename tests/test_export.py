@@ -156,6 +156,8 @@ def test_programs_of_several_platforms_keep_what_each_needs():
 
 
 def test_disabled_checks_are_values():
+    with pytest.raises(TypeError, match="disabled_checks has DisabledSafetyChecks, .* and is .'platform'"):
+        export.export(xpr.jit(jnp.sin), disabled_checks=["platform"])
     check = export.DisabledSafetyCheck
     assert check.custom_call("f") == check.custom_call("f") != check.platform()
     assert (check.custom_call("f").is_custom_call(), check.platform().is_custom_call()) == ("f", None)

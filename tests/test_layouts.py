@@ -180,6 +180,8 @@ def test_layouts_that_arrays_cannot_have_are_refused():
         Format(BY_COLUMNS)
     with pytest.raises(TypeError, match="Invalid value received for the layout argument"):
         Format(here())
+    with pytest.raises(TypeError, match="Invalid value received for the sharding argument, .*: 3. The layout is"):
+        Format(None, 3)
     with pytest.raises(TypeError, match="`Layout.AUTO` cannot be used in place of a device-local layout"):
         xpr.ShapeDtypeStruct((3, 4), np.float32, sharding=Format(Layout.AUTO))
     with pytest.raises(TypeError, match="`Layout.AUTO` cannot be used in place of a device-local layout"):

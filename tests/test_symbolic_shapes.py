@@ -197,6 +197,8 @@ def test_scopes_do_not_mix():
         a + b
     (c,) = dims("c", scope=a.scope)
     assert str(a + c) == "c + a"
+    with pytest.raises(TypeError, match="symbolic_shape: scope is a SymbolicScope, and is 3"):
+        dims("a", scope=3)
     with pytest.raises(ValueError, match="constraints for a new scope, or a scope, which has its own; not both"):
         dims("a", scope=a.scope, constraints=["a >= 1"])
 

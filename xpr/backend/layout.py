@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from xpr.backend.sharding import Sharding
+
 
 class AutoLayout:
     """The layout that the compiler chooses for an argument or a result; `Layout.AUTO` is the only one."""
@@ -100,6 +102,11 @@ class Format:
             raise TypeError(
                 "Format: Invalid value received for the layout argument, which is a Layout, Layout.AUTO or None: "
                 f"{layout!r}. The sharding is the second argument."
+            )
+        if sharding is not None and not isinstance(sharding, Sharding):
+            raise TypeError(
+                "Format: Invalid value received for the sharding argument, which is a sharding or None: "
+                f"{sharding!r}. The layout is the first argument."
             )
         if isinstance(layout, Layout) and sharding is None:
             raise ValueError(

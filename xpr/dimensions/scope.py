@@ -260,6 +260,7 @@ def symbolic_shape(
       A tuple of integers and symbolic dimensions.
 
     Raises:
+      TypeError: `scope` is no SymbolicScope.
       ValueError: the text can't be read, a constant is another one than in `like`, a placeholder has nothing to stand
         for, or both constraints and a scope are given.
 
@@ -273,6 +274,8 @@ def symbolic_shape(
         raise ValueError(f"A symbolic shape is a text or None, and is {shape_spec!r}.")
     if scope is not None and constraints:
         raise ValueError("Give symbolic_shape constraints for a new scope, or a scope, which has its own; not both.")
+    if scope is not None and not isinstance(scope, SymbolicScope):
+        raise TypeError(f"symbolic_shape: scope is a SymbolicScope, and is {scope!r}.")
     scope = SymbolicScope(constraints) if scope is None else scope
     reader = _Reader(text, scope, "The symbolic shape")
     parenthesized = bool(reader.accept("("))

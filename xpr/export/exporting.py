@@ -62,6 +62,7 @@ def export(
       symbolic) that returns an `Exported`.
 
     Raises:
+      TypeError: `disabled_checks` has something else than checks.
       ValueError: `fun_jit` is not jitted, platforms are given twice, the program calls targets outside XLA that may
         change, dimension variables are of several scopes or can't be computed from the shapes of the arguments, or
         there is no such version as the setting export_calling_convention_version asks for.
@@ -82,11 +83,17 @@ def export(
             f"export: Function to be exported must be the result of `jit`, and it is {describe(fun_jit)}. Give jit(f)."
         )
     chosen = None if platforms is None else portable.checked_platforms(platforms)
+    disabled = tuple(disabled_checks)
+    if not all(isinstance(check, DisabledSafetyCheck) for check in disabled):
+        raise TypeError(
+            "export: disabled_checks has DisabledSafetyChecks, such as DisabledSafetyCheck.platform(), and is "
+            f"{disabled_checks!r}."
+        )
 
     def do_export(*args: Any, **kwargs: Any) -> Exported:
         _check_scopes(function_name(fun_jit), args, kwargs)
         traced = fun_jit.trace(*args, **kwargs)  # type: ignore[attr-defined]  # it is jitted
-        return _export(traced, chosen or (default_export_platform(),), tuple(disabled_checks))
+        return _export(traced, chosen or (default_export_platform(),), disabled)
 
     made = named_like(boundary(do_export), fun_jit)
     made.__name__ = made.__qualname__ = f"export({made.__name__})"
