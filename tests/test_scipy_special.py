@@ -353,14 +353,6 @@ def test_bessel_functions_of_orders_0_and_1(name):
         getattr(special, name)(*arguments[:-1], z + 1j)
 
 
-def test_entropies_of_nan_are_nan():
-    nan = np.float32(np.nan)
-    assert np.isnan(special.entr(nan))
-    for function in (special.rel_entr, special.kl_div):
-        assert np.isnan(function(nan, 1.0)) and np.isnan(function(0.0, nan))
-    np.testing.assert_array_equal(special.entr(np.float32([0, -1, 1])), [0, -np.inf, 0])
-
-
 def test_infinite_constants_of_a_function_are_no_results():
     with xpr.debug_infs(True), xpr.numpy_rank_promotion("raise"):
         assert float(special.ndtri(0.5)) == 0

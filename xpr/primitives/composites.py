@@ -259,16 +259,17 @@ def broadcast(operand: Any, sizes: Sequence[int], *, out_sharding: Any = None) -
     Returns:
       An array of the shape `(*sizes, *operand.shape)`.
 
+    Raises:
+      TypeError: `sizes` is a single number.
+
     >>> from xpr import lax, numpy as jnp
     >>> lax.broadcast(jnp.zeros(3), (2,)).shape
     (2, 3)
     """
     old_shape = aval_of(operand).shape
-    return decided(
-        out_sharding,
-        "broadcast",
-        lambda: shapes.broadcast_in_dim(operand, (*sizes, *old_shape), range(len(sizes), len(sizes) + len(old_shape))),
-    )
+    shape = shapes.tuple_of(sizes, "broadcast", "sizes") + old_shape
+    old_axes = range(len(shape) - len(old_shape), len(shape))
+    return decided(out_sharding, "broadcast", lambda: shapes.broadcast_in_dim(operand, shape, old_axes))
 
 
 def broadcast_to_rank(x: Any, rank: int) -> Any:

@@ -20,6 +20,7 @@ from xpr.primitives.shapes import (
     reshape,
     shape_of,
     squeeze,
+    tuple_of,
 )
 from xpr.primitives.sharding_constraint import constrain_to, sharded
 from xpr.primitives.sharding_rules import RESHARD, count, parts_of
@@ -41,6 +42,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
       A list of arrays.
 
     Raises:
+      TypeError: `sizes` is a single number.
       ValueError: the sizes are not those of parts that make up the axis.
       ShardingTypeError: the axis is partitioned over Explicit axes of a mesh, and a part can't be split into as many
         equal shards.
@@ -50,8 +52,9 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     [Array([0], dtype=int32), Array([1, 2], dtype=int32)]
     """
     aval = aval_of(operand)
+    sizes = tuple_of(sizes, "split", "sizes")
     if min(sizes, default=0) < 0:
-        raise ValueError(f"split: Sizes passed to split must be nonnegative, and are {tuple(sizes)}.")
+        raise ValueError(f"split: Sizes passed to split must be nonnegative, and are {sizes}.")
     axis = one_axis(axis, aval.ndim)
     if sum(sizes) != aval.shape[axis]:
         raise ValueError(
@@ -61,7 +64,7 @@ def split(operand: Any, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     if any(size % shards for size in sizes):
         raise ShardingTypeError(
             f"split of {aval.str_short()}: split on sharded dims leaves equal shards, {shards} along axis {axis}, and "
-            f"the sizes are {tuple(sizes)}. {RESHARD}"
+            f"the sizes are {sizes}. {RESHARD}"
         )
     parts, start = [], 0
     for size in sizes:

@@ -27,7 +27,7 @@ from xpr.primitives.dot_algorithms import canonical_dot_precision, computed_in, 
 from xpr.primitives.dot_lowering import Axes, Numbers, free_axes, lower_dot_general
 from xpr.primitives.elementwise import add_any, convert_element_type
 from xpr.primitives.precision import PrecisionLike, common_dtype, result_dtype, wider
-from xpr.primitives.shapes import transpose
+from xpr.primitives.shapes import transpose, tuple_of
 from xpr.primitives.sharding_constraint import decided
 from xpr.primitives.sharding_rules import OUT_SHARDING, RESHARD, common, parts_of, without
 
@@ -315,7 +315,7 @@ def dot_general(
       The batched axes, then the free axes of `lhs`, then those of `rhs`.
 
     Raises:
-      TypeError: axes that go together differ in size.
+      TypeError: axes that go together differ in size, or `dimension_numbers` are not of this form.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.dot_general(jnp.ones((5, 2, 3)), jnp.ones((5, 3)), (((2,), (1,)), ((0,), (0,)))).shape
@@ -327,7 +327,13 @@ def dot_general(
             "dot_general",
             lambda: dot_general(lhs, rhs, dimension_numbers, precision, preferred_element_type),
         )
-    (lc, rc), (lb, rb) = dimension_numbers
+    try:
+        (lc, rc), (lb, rb) = dimension_numbers
+    except (TypeError, ValueError):
+        raise ArgumentError(
+            "dot_general: dimension_numbers is ((lhs contracted, rhs contracted), (lhs batched, rhs batched)), each a "
+            f"sequence of axes, and is {dimension_numbers!r}."
+        ) from None
     return dot_general_p.bind(
         lhs,
         rhs,
@@ -338,7 +344,7 @@ def dot_general(
 
 
 def _axes(axes: Sequence[int]) -> Axes:
-    return axes if type(axes) is tuple else tuple(map(int, axes))
+    return axes if type(axes) is tuple else tuple(map(int, tuple_of(axes, "dot_general", "each of dimension_numbers")))
 
 
 _NO_AXES: tuple[Axes, Axes] = ((), ())

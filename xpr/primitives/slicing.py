@@ -5,7 +5,7 @@ All are linear in the elements they move, and exact, so small eager calls run in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -430,9 +430,11 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
     >>> lax.pad(jnp.arange(2), 7, [(1, 0, 1)])
     Array([7, 0, 7, 1], dtype=int32)
     """
-    config = tuple([tuple([n if is_symbolic_dim(n) else int(n) for n in c]) for c in padding_config])
-    if any(len(axis_config) != 3 for axis_config in config):
-        raise ValueError(f"pad: padding_config is (low, high, interior) for each axis, not {config}.")
+    listed = list(padding_config) if isinstance(padding_config, Iterable) else [padding_config]
+    triples = [tuple(triple) if isinstance(triple, Iterable) else (triple,) for triple in listed]
+    if any(len(triple) != 3 for triple in triples):
+        raise ValueError(f"pad: padding_config is (low, high, interior) for each axis, not {padding_config!r}.")
+    config = tuple([tuple([n if is_symbolic_dim(n) else int(n) for n in triple]) for triple in triples])
     if any(interior < 0 for _, _, interior in config):
         raise ValueError(f"pad: interior padding in padding_config must be nonnegative, and it is {config}.")
     return pad_with(operand, number_like(padding_value, operand), config)
@@ -600,7 +602,7 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int, *, out_sh
       An array of the shape.
 
     Raises:
-      TypeError: the dtype is bool.
+      TypeError: the dtype is bool, or `shape` is a single number.
       ValueError: the shape has no such axis.
 
     >>> from xpr import lax
@@ -609,5 +611,7 @@ def broadcasted_iota(dtype: Any, shape: Sequence[int], dimension: int, *, out_sh
            [0, 1]], dtype=int32)
     """
     return sharded(
-        iota_p.bind(dtype=np.dtype(dtype), shape=tuple(shape), dimension=dimension), out_sharding, "broadcasted_iota"
+        iota_p.bind(dtype=np.dtype(dtype), shape=tuple_of(shape, "broadcasted_iota", "shape"), dimension=dimension),
+        out_sharding,
+        "broadcasted_iota",
     )

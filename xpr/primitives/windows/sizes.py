@@ -7,10 +7,11 @@ stride + 1 times.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from xpr.dimensions.expressions import as_size, max_dim, surely_below
 from xpr.errors import ArgumentError
+from xpr.primitives.shapes import tuple_of
 
 __all__ = ["padtype_to_pads"]
 
@@ -87,7 +88,8 @@ def canonical_pads(
     """
     if isinstance(padding, str):
         return tuple(padtype_to_pads(in_shape, window, strides, padding))
-    pads = [tuple(map(as_size, pair)) if isinstance(pair, Sequence) else () for pair in padding]
+    listed = padding if isinstance(padding, Iterable) else [padding]
+    pads = [tuple(map(as_size, pair)) if isinstance(pair, Sequence) else () for pair in listed]
     if len(pads) != len(in_shape) or any(len(pair) != 2 for pair in pads):
         raise ValueError(
             f"{function}: padding argument must be {', '.join(map(repr, PADDINGS))}, or a (low, high) pair for each "
@@ -100,12 +102,12 @@ def canonical_steps(function: str, what: str, steps: Sequence[int] | None, count
     """Strides or dilations as integers, one for each of `count` axes; 1 by default.
 
     Raises:
-      TypeError: one is no integer.
+      TypeError: there is a single number, or one is no integer.
       ArgumentError: there are more or fewer, or some are below 1.
     """
     if steps is None:
         return (1,) * count
-    counts = tuple(map(as_size, steps))
+    counts = tuple(map(as_size, tuple_of(steps, function, what)))
     if len(counts) != count:
         raise ArgumentError(
             f"{function} window and {what} must have the same number of dimensions: {what} must have {count} elements, "
