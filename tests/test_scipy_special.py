@@ -353,6 +353,15 @@ def test_bessel_functions_of_orders_0_and_1(name):
         getattr(special, name)(*arguments[:-1], z + 1j)
 
 
+@pytest.mark.parametrize("name", ["jv", "yv", "iv", "kv"])
+def test_bessel_functions_beside_those_of_large_orders_and_arguments(name):
+    """Elements whose number of terms would be astronomical don't change, or delay, those of others."""
+    v, x = np.float32([0, 1e30, 1e10, 2]), np.float32([0.5, 1e30, 5, 30])
+    results, wanted = getattr(special, name)(v, x), getattr(scipy.special, name)(v.astype(float), x.astype(float))
+    np.testing.assert_allclose(results[0], wanted[0], rtol=1e-5)
+    np.testing.assert_allclose(results[3], wanted[3], rtol=1e-3)
+
+
 def test_infinite_constants_of_a_function_are_no_results():
     with xpr.debug_infs(True), xpr.numpy_rank_promotion("raise"):
         assert float(special.ndtri(0.5)) == 0

@@ -5,6 +5,10 @@ far out Hankel's asymptotic series (DLMF 10.17), and near 0 the power series of 
 a line (DLMF 10.32.9), for which equidistant nodes converge exponentially; I follows from K, the ratio of two
 neighbouring orders, which is a continued fraction, and their Wronskian (DLMF 10.28.2); near 0,
 and where K overflows, from its power series (DLMF 10.25.2).
+
+The number of panels, and of terms of the continued fraction, grows with the greatest argument of an array. Where an
+order and an argument are too large for that, and the argument not so large that the asymptotic series holds, J, Y and I
+are nan.
 """
 
 from __future__ import annotations
@@ -27,6 +31,7 @@ __all__ = ["iv", "ive", "j0", "j1", "jn", "jv", "k0", "k0e", "k1", "k1e", "kv", 
 _HALF_NODES, _HALF_WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = (_HALF_NODES + 1) / 2, _HALF_WEIGHTS / 2
 _DECAY = 40.0  # where exp(-t) is left out
+_MOST_IN_PANELS, _MOST_IN_FRACTION = 1e6, 1e8  # order and argument together, the argument
 _TAIL_PANELS, _LINE_NODES, _SERIES_TERMS, _FAR_TERMS = 20, 96, 40, 30
 
 
@@ -123,7 +128,9 @@ def _of_positive(v: Any, x: Any) -> tuple[Any, Any]:
     far = x > jnp.maximum(25.0, v * v / 2)
     near = jnp.where(far, 1.0, x)
     far_j, far_y = _far_out(v, jnp.where(far, x, 100.0 + v * v))
-    j, y = _by_integrals(v, near)
+    beyond = v + near > _MOST_IN_PANELS
+    integrals = _by_integrals(jnp.where(beyond, 0.0, v), jnp.where(beyond, 1.0, near))
+    j, y = (jnp.where(beyond, math.nan, value) for value in integrals)
     small = near * near <= 8 * (v + 1)
     j = jnp.where(small, _power_series(v, jnp.where(small, near, 1.0), -1), j)
     return jnp.where(far, far_j, j), jnp.where(far, far_y, y)
@@ -179,7 +186,8 @@ def _scaled_k(v: Any, x: Any) -> Any:
 def _scaled_i(v: Any, x: Any) -> Any:
     """exp(-x) I_v(x) for an order of at least 0 and a positive number."""
     far = x > jnp.maximum(100.0, 2 * v * v)
-    near = jnp.where(far, 1.0, x)
+    too_far = ~far & (x > _MOST_IN_FRACTION)
+    near = jnp.where(far | too_far, 1.0, x)
     count = jnp.ceil(jnp.sqrt(_DECAY * jnp.max(near, initial=0.0))).astype(np.int32) + 12
 
     def deeper(i: Any, ratio: Any) -> Any:
@@ -190,7 +198,7 @@ def _scaled_i(v: Any, x: Any) -> Any:
     value = 1 / (near * (k_next + ratio * _scaled_k(v, near)))
     small = jnp.isinf(k_next) | (near < 1e-8)
     series = jnp.exp(-near) * _power_series(v, jnp.where(small, near, 1.0), 1)
-    value = jnp.where(small, series, value)
+    value = jnp.where(too_far, math.nan, jnp.where(small, series, value))
     beyond = jnp.where(far, x, 200.0 + 2 * v * v)
 
     def step(i: Any, state: tuple[Any, Any]) -> tuple[Any, Any]:
