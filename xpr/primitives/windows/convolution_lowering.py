@@ -24,13 +24,15 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend import native
 from xpr.backend.mlir_text import int_array, int_matrix
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.primitives import native_calls
 from xpr.primitives.dot_lowering import free_axes, lower_dot_general
 from xpr.primitives.precision import in_one_dtype, precision_text, summed_in
-from xpr.primitives.windows.native_convolution import native_convolution
+from xpr.primitives.windows.native_convolution import SMALL_WINDOW, native_convolution
 from xpr.primitives.windows.sizes import Pads
 
 Axes = tuple[int, ...]
@@ -137,34 +139,17 @@ def _numbers_text(lhs: Axes, rhs: Axes, out: Axes) -> str:
 
 # -- As a call of C
 
-# Elements of a window, above which XLA's sum over it is slower; products that one thread adds as soon as several.
-_SMALL_WINDOW, _FEW_PRODUCTS = 32, 1 << 20
-
 
 def _called(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, params: dict[str, Any]) -> Value | None:
-    """By a function in C, where each feature, or image of a batch in groups, is convolved with a window of its own."""
-    lhs_spec, rhs_spec, out_spec = params["dimension_numbers"]
-    groups, of_batch = params["feature_group_count"], params["batch_group_count"]
-    window = math.prod(rhs.aval.shape[axis] for axis in rhs_spec[2:])
-    if of_batch > 1:
-        is_alone = of_batch == lhs.aval.shape[lhs_spec[0]] == rhs.aval.shape[rhs_spec[0]]
-        orders = (lhs_spec[1], *lhs_spec[2:], lhs_spec[0]), (rhs_spec[1], *rhs_spec[2:], rhs_spec[0])
-    else:
-        is_alone = rhs.aval.shape[rhs_spec[1]] == 1 and rhs.aval.shape[rhs_spec[0]] == groups
-        is_alone = is_alone and (window > _SMALL_WINDOW or out.size * window <= _FEW_PRODUCTS)
-        orders = (lhs_spec[0], *lhs_spec[2:], lhs_spec[1]), (*rhs_spec[2:], rhs_spec[1], rhs_spec[0])
-    if not is_alone:
+    """By a function in C, where each feature is convolved with a window of its own and C can."""
+    call = native_convolution(lhs.aval, rhs.aval, out, params) if native_calls.are_possible(b, lhs.aval) else None
+    if call is None:
         return None
-    images = _padded(b, b.transpose(lhs, orders[0]), params["padding"], params["lhs_dilation"])
-    kernel = b.transpose(rhs, orders[1])
-    if of_batch == 1:
-        kernel = b.reshape(kernel, (*kernel.aval.shape[:-2], groups))
-    result = native_convolution(b, images, kernel, out, params)
-    if result is None:
-        return None
-    if of_batch > 1:
-        result = b.reshape(result, (1, *result.aval.shape))
-    return _in_order(b, result, (out_spec[0], *out_spec[2:], out_spec[1]))
+    images = _padded(b, b.transpose(lhs, call.image_axes), params["padding"], params["lhs_dilation"])
+    kernel = b.reshape(b.transpose(rhs, call.kernel_axes), call.kernel_shape)
+    result, _ = native_calls.call(b, native.CONVOLUTION, call.sizes, [images, kernel], call.results)
+    spec = params["dimension_numbers"].out_spec
+    return _in_order(b, result, (spec[0], *spec[2:], spec[1]))
 
 
 # -- As a sum over the window
@@ -175,7 +160,7 @@ def _is_depthwise(rhs: ShapedArray, params: dict[str, Any]) -> bool:
     return (
         rhs.shape[into] == 1
         and params["batch_group_count"] == 1
-        and math.prod(rhs.shape[a] for a in space) <= _SMALL_WINDOW
+        and math.prod(rhs.shape[a] for a in space) <= SMALL_WINDOW
     )
 
 
