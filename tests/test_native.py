@@ -213,6 +213,15 @@ def test_reductions_are_numpys(shape, axes, dtype):
 
 
 @BUILT
+@pytest.mark.parametrize("n", [33, 64, 1000])
+def test_maxima_of_rows_with_both_infinities_and_nan(n):
+    x = np.random.default_rng(0).normal(size=(4, n)).astype(np.float32)
+    x[1, 3], x[1, n - 1], x[2, 5], x[3] = np.inf, -np.inf, np.nan, -np.inf
+    for name in ("max", "min"):
+        np.testing.assert_array_equal(xpr.jit(lambda x, name=name: getattr(jnp, name)(x, 1))(x), getattr(x, name)(1))
+
+
+@BUILT
 def test_reductions_that_xla_computes():
     """Of few numbers to one, of other types, of large arrays, over axes that are apart, in loops."""
     for shape, axes, dtype in (((31,), 0, "f"), ((99,), 0, "u4"), ((4096,), 0, "f"), ((6, 2, 7), (0, 2), "f")):
