@@ -43,7 +43,8 @@ _OF_C = {"stablehlo.add": 0, "stablehlo.maximum": 1, "stablehlo.minimum": 2, "st
 _NUMBERS_OF_C = {dtypes.float32: 0, dtypes.float64: 1, dtypes.int32: 2}
 _MANY = 32  # elements that are reduced to one
 _SMALL = 1 << 14  # elements of an array
-_OF_ONE_THREAD = (1 << 26) // CORES  # elements whose maxima one thread finds as soon as XLA's loops on all cores
+# Elements whose maxima one thread finds as soon as XLA's loops on all cores, along rows and of columns.
+_ROWS_OF_ONE_THREAD, _COLUMNS_OF_ONE_THREAD = (1 << 26) // CORES, (1 << 24) // CORES
 _OF_BITS = ("stablehlo.and", "stablehlo.or")
 _LONG_FOLD, _FOLDED = 128, 32  # so many contiguous bools are halved, until so many are left
 _LONG_EXTREME, _HALVED = 512, 64  # the same of numbers, for maxima and minima
@@ -194,7 +195,9 @@ def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], 
     is halved first, which takes many elements at a time: up to three times faster, columns of large arrays up to five
     times. Of bytes XLA's loops do.
     """
-    if (called := _called(b, x, aval, axes, operation, _OF_ONE_THREAD)) is not None:
+    along_rows = x.aval.ndim - 1 in axes
+    most = _ROWS_OF_ONE_THREAD if along_rows else _COLUMNS_OF_ONE_THREAD
+    if (called := _called(b, x, aval, axes, operation, most)) is not None:
         return called
     dtype = x.aval.dtype
     is_float = dtype in dtypes.FLOATS
