@@ -1113,6 +1113,16 @@ class TestRefusedFunctions:
             ValueError, match="static_argnames and donate_argnames cannot intersect, and 'x' is in both"
         ):
             xpr.jit(lambda x: x, static_argnames="x", donate_argnames="x")
+        for static, donated in (
+            ({"static_argnums": 0}, {"donate_argnums": 0}),
+            ({"static_argnames": "x"}, {"donate_argnums": 0}),
+        ):
+            with pytest.raises(
+                ValueError, match="cannot intersect, and 'x' is in both: a static argument has no memory"
+            ):
+                xpr.jit(lambda x: x, **static, **donated)
+        with pytest.raises(ValueError, match="static_argnums and donate_argnums cannot intersect, and 1 is in both"):
+            xpr.jit(lambda *xs: xs, static_argnums=1, donate_argnums=(0, 1))
 
     def test_masked_arrays(self):
         with pytest.raises(ValueError, match=r"numpy masked arrays are not supported: .* Take x.filled\(0\)"):

@@ -30,7 +30,7 @@ from xpr.api.jit_shardings import (
     types_with_requested,
 )
 from xpr.api.make_jaxpr import shaped
-from xpr.api.options import JitOptions, by_number_and_name, check_options, names_of, read_once, split_options
+from xpr.api.options import JitOptions, by_number_and_name, check_options, read_once, split_options
 from xpr.api.stages import Lowered, Traced, match_donations
 from xpr.backend import compiler, devices, mappings
 from xpr.backend.allocator import release_memory
@@ -633,16 +633,15 @@ def jit(
     named = single_device(in_shardings, out_shardings)
     if named is not None:
         device, in_shardings, out_shardings = named, None, None
-    static_names = names_of(static_argnames, "static_argnames")
-    both = sorted(set(static_names).intersection(names_of(donate_argnames, "donate_argnames")))
-    if both:
-        raise ValueError(
-            f"jit: static_argnames and donate_argnames cannot intersect, and {both[0]!r} is in both: a static argument "
-            "has no memory to donate."
-        )
     numbers, names = by_number_and_name(fun, "static", static_argnums, static_argnames)
     donate_numbers, donate_names = by_number_and_name(fun, "donate", donate_argnums, donate_argnames)
-    donate_numbers = tuple(n for n in donate_numbers if n not in numbers)
+    for kind, static, donated in (("argnames", names, donate_names), ("argnums", numbers, donate_numbers)):
+        both = [each for each in static if each in donated]
+        if both:
+            raise ValueError(
+                f"jit: static_{kind} and donate_{kind} cannot intersect, and {both[0]!r} is in both: a static argument "
+                "has no memory to donate."
+            )
     own_options, xla_options = split_options(compiler_options)
     options_of_jit = JitOptions(
         numbers, frozenset(names), donate_numbers, frozenset(donate_names), device, backend, own_options, xla_options,
