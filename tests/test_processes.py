@@ -44,6 +44,10 @@ def test_four_processes():
     all_well(run("utilities", 4))
 
 
+def test_preemption():
+    all_well(run("preempted", 2))
+
+
 def test_different_programs():
     all_well(run("programs", 2))
 

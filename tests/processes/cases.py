@@ -473,6 +473,20 @@ def utilities():
     assert float(jnp.sum(x)) == 8
 
 
+def preempted():
+    """The second of two processes is told to end; both stop at the same step."""
+    i, _ = joined()
+    for step in range(200):
+        if multihost_utils.reached_preemption_sync_point(step):
+            break
+        if i == 1 and step == 3:
+            os.kill(os.getpid(), signal.SIGTERM)
+        multihost_utils.sync_global_devices(f"step {step}")
+        time.sleep(0.05)
+    assert 3 < step < 199
+    multihost_utils.assert_equal(step)
+
+
 def programs():
     """Two processes that run different programs; each time both learn of it, and can go on."""
     i, _ = joined()

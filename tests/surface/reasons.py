@@ -296,7 +296,6 @@ compare the programs that they run, and all end with one of them (ProgramMismatc
         "jax.array_garbage_collection_guard",
         "jax.experimental.multihost_utils.ProcessFailureError",
         "jax.experimental.multihost_utils.live_devices",
-        "jax.experimental.multihost_utils.reached_preemption_sync_point",
         "jax.thread_guard",
     ),
     "For TPUs, or for what only their compiler knows: estimates, calls that it replaces, transfers between hosts, \

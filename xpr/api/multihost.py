@@ -228,6 +228,27 @@ def sync_global_devices(name: str) -> None:
         group.exchange(group.everyone, f"sync_global_devices({name!r})", None)
 
 
+def reached_preemption_sync_point(step_id: int) -> bool:
+    """Whether this is the step at which all processes save what they have, since one of them is to be ended.
+
+    A scheduler says so by SIGTERM. The process that gets it tells the others, and all agree on the next step that none
+    of them has begun. So all call this at every step, from the same one on. The first call has SIGTERM be such a
+    notice, after which it does not end the process any more.
+
+    Args:
+      step_id: the number of the step that is about to begin.
+
+    Returns:
+      True at the step that was agreed on; False at all others, and where there is one process.
+
+    >>> import xpr
+    >>> xpr.multihost_utils.reached_preemption_sync_point(3)
+    False
+    """
+    group = processes.group()
+    return group is not None and group.reached_sync_point(step_id)
+
+
 def assert_equal(in_tree: Any, fail_message: str = "") -> None:
     """Raises an error if processes hold different values.
 

@@ -76,6 +76,7 @@ class ProcessGroup:
         self._failure: Exception | None = None  # after which no program runs on several processes
         self._waiting: _Waiting | None = None
         self._leaving = False
+        self._preemption: Any = None
         self._gloo: set[Address] = set()
         self._service: Any = None
         self._cpu_arguments: dict[str, Any] = {}  # the arguments with which a CPU client is made
@@ -134,6 +135,16 @@ class ProcessGroup:
         if self.local_device_ids is not None:
             options["visible_devices"] = list(self.local_device_ids)
         return self.may_never_end(lambda: make(options, self.client))
+
+    def reached_sync_point(self, step: int) -> bool:
+        """Whether the processes are to stop at this step, as they agreed after one got a notice (SIGTERM).
+
+        The first call has XLA listen to the notices, which would end the process otherwise.
+        """
+        if self._preemption is None:
+            self._preemption = runtime._jax.create_preemption_sync_manager()
+            self._preemption.initialize(self.client)
+        return self._preemption.reached_sync_point(step)
 
     # -- Exchanging
 
@@ -432,10 +443,12 @@ class ProcessGroup:
                 self._changed.wait_for(lambda: all(i in self._byes or i in self._ended for i in others), self._farewell)
                 in_order = self._failure is None and not self._ended and all(i in self._byes for i in others)
         if not in_order:
-            for each in (self.client, self._service):
+            for each in (self._preemption, self.client, self._service):
                 _keep_for_ever(each)  # they would wait for the others, or end the process
             self.links.close()
             return
+        if self._preemption is not None:
+            self._preemption.shutdown()  # it uses the client
         self.client.shutdown()
         if self._service is not None:  # which ends when nobody asks it any more
             with self._changed:
