@@ -19,6 +19,7 @@ from xpr.backend.processor import CORES
 from xpr.compile import known_calls
 from xpr.config_contexts import enable_x64
 from xpr.primitives.random_bits import scrambled, threefry2x32
+from xpr.primitives.recurrences import linear_recurrence_p
 
 BUILT = pytest.mark.skipif(not native.available(), reason="the functions in C are not built (hatch_build.py)")
 DTYPES = ["float16", "float32", "float64", "int8", "int32", "int64", "uint8", "uint32", "uint64", "bool", "complex64"]
@@ -232,6 +233,51 @@ def test_reductions_that_xla_computes():
             x = xpr.ShapeDtypeStruct((size,), np.float32)
             assert ("xpr_reduce" in xpr.jit(reduction).lower(x).as_text()) is is_called
     assert "xpr_" not in xpr.jit(lambda x: lax.map(jnp.sum, x)).lower(np.ones((5, 40), np.float32)).as_text()
+
+
+@BUILT
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("shape, axis", [((1,), 0), ((1001,), 0), ((7, 33), 1), ((33, 7), 0), ((3, 9, 600), 1)])
+def test_cumulative_functions_are_numpys(shape, axis, dtype):
+    rng = np.random.default_rng(0)
+    with enable_x64():
+        x = rng.integers(-(2**31), 2**31, shape).astype(dtype)
+        if dtype.startswith("float"):
+            x = np.sign(x) * 2 ** (x * 2.0**-36)  # no product overflows
+            x.flat[x.size * 2 // 3] = np.nan
+            x = x.astype(dtype)
+        for name, ufunc in (("sum", np.add), ("prod", np.multiply), ("max", np.maximum), ("min", np.minimum)):
+            for reverse in (False, True):
+                program = xpr.jit(functools.partial(getattr(lax, f"cum{name}"), axis=axis, reverse=reverse)).lower(x)
+                assert "xpr_cumulative" in program.as_text()
+                ordered = np.flip(x, axis) if reverse else x
+                wide = np.float64 if (name, dtype) == ("sum", "float32") else dtype
+                expected = ufunc.accumulate(ordered.astype(wide), axis).astype(dtype)
+                np.testing.assert_array_equal(program.compile()(x), np.flip(expected, axis) if reverse else expected)
+
+
+@BUILT
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("shape, axis", [((1,), 0), ((1001,), 0), ((7, 33), 1), ((33, 7), 0), ((3, 9, 600), 1)])
+def test_linear_recurrences(shape, axis, dtype):
+    a, b = np.random.default_rng(0).normal(0, 0.5, (2, *shape)).astype(dtype)
+    with enable_x64():
+        for reverse in (False, True):
+            params = {"axis": axis, "reverse": reverse}
+            program = xpr.jit(functools.partial(linear_recurrence_p.bind, **params)).lower(a, b)
+            assert "xpr_cumulative" in program.as_text()
+            (expected,) = linear_recurrence_p.reference([a, b], **params)
+            np.testing.assert_allclose(program.compile()(a, b), expected, 1e-5, 1e-6)
+
+
+@BUILT
+def test_cumulative_functions_that_xla_computes():
+    """Of other types, of no elements, of few elements in loops."""
+    for shape, dtype in (((9,), np.float16), ((9,), np.uint32), ((0, 9), np.float32)):
+        assert "xpr_" not in xpr.jit(lax.cumsum).lower(np.ones(shape, dtype)).as_text()
+    for n, is_called in ((31, False), (32, True)):
+        loop = xpr.jit(lambda x: lax.map(lax.cumsum, x)).lower(np.ones((5, n), np.float32))
+        assert ("xpr_cumulative" in loop.as_text()) is is_called
 
 
 @BUILT

@@ -1,7 +1,7 @@
 """Functions in C that programs on CPU call, if a C compiler was there when the package was installed.
 
-They sort, select, find maxima, reduce and multiply small arrays, convolve, draw random bits, and call LAPACK with few
-threads.
+They sort, select, find maxima, accumulate, reduce and multiply small arrays, convolve, draw random bits, and call
+LAPACK with few threads.
 Without them, or with XPR_NATIVE=0 in the environment, programs do the same in operations of XLA.
 """
 
@@ -32,8 +32,9 @@ THREEFRY = "xpr_threefry"  # in c/threefry.c
 MATVEC = "xpr_matvec"  # in c/matvec.c
 MATMUL = "xpr_matmul"  # in c/matmul.c
 REDUCE = "xpr_reduce"  # in c/reduce.c
+CUMULATIVE = "xpr_cumulative"  # in c/cumulative.c
 CONVOLUTION = "xpr_convolution"  # in c/convolution.c
-_TARGETS = (SORT, ORDER, SELECT, TOP_K, TRUE_INDICES, INDEX, THREEFRY, MATVEC, MATMUL, REDUCE, CONVOLUTION)
+_TARGETS = (SORT, ORDER, SELECT, TOP_K, TRUE_INDICES, INDEX, THREEFRY, MATVEC, MATMUL, REDUCE, CUMULATIVE, CONVOLUTION)
 THREADED = "xpr_threaded_"  # names of routines that c/lapack.c calls begin so
 _lock = threading.Lock()
 
@@ -49,12 +50,15 @@ def is_called_by(text: str) -> bool:
     return any(mark in text for mark in (*(f'"{name}"' for name in _TARGETS), f'"{THREADED}'))
 
 
-_COUNTED = re.compile(f'"({MATVEC}|{MATMUL}|{REDUCE}|{THREEFRY}|{CONVOLUTION})".*?backend_config ?= ?"([0-9 ]+)"')
+_COUNTED = re.compile(
+    f'"({MATVEC}|{MATMUL}|{REDUCE}|{CUMULATIVE}|{THREEFRY}|{CONVOLUTION})".*?backend_config ?= ?"([0-9 ]+)"'
+)
 FLOPS_OF_THREEFRY = 115  # for each element: 20 rounds of 5, five injections of the key of 3
 _FLOPS: dict[str, Callable[..., float]] = {  # of the numbers that a call has as its text
     MATVEC: lambda itemsize, rows, columns, along_rows: 2 * rows * columns,
     MATMUL: lambda itemsize, terms, rows, columns, *strides: 2 * terms * rows * columns,
     REDUCE: lambda operation, dtype, *sizes: math.prod(sizes),
+    CUMULATIVE: lambda operation, dtype, outer, n, inner, reverse: outer * n * inner,
     CONVOLUTION: lambda of_offsets, dtype, images, summed, rows, columns, features, height, width, *window: (
         2 * images * summed * rows * columns * features * math.prod(window[:2])
     ),

@@ -22,7 +22,17 @@ from xpr.primitives.comparison_lowering import lower_comparison
 from xpr.primitives.elementwise import eq, exp, gt, lt, mul, sub
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.flops import per_operand
-from xpr.primitives.recurrences import Scan, carried_in, linear_recurrence, lower_scan, shifted
+from xpr.primitives.recurrences import (
+    MAXIMUM_IN_C,
+    MINIMUM_IN_C,
+    PRODUCT_IN_C,
+    SUM_IN_C,
+    Scan,
+    carried_in,
+    linear_recurrence,
+    lower_scan,
+    shifted,
+)
 from xpr.primitives.shapes import from_front, full, linear_jvp
 from xpr.primitives.sharding_rules import along_unsharded
 from xpr.primitives.slicing import pad, select, slice_in_dim
@@ -46,6 +56,7 @@ def cumulative(
     jvp: Any = None,
     transpose: Any = None,
     exact: bool = True,
+    in_c: int | None = None,
 ) -> Primitive:
     """A cumulative primitive.
 
@@ -58,6 +69,7 @@ def cumulative(
       jvp: `(x, tangent, y, axis, reverse) -> tangent`; None where it is linear.
       transpose: the rule where it is linear.
       exact: NumPy gives the same bits as XLA.
+      in_c: the number of the step in c/cumulative.c, if it is there.
     """
 
     def abstract(avals: Sequence[ShapedArray], *, axis: int, reverse: bool) -> list[ShapedArray]:
@@ -85,6 +97,7 @@ def cumulative(
             lambda inner, left, right: [join(inner, left[0], right[0])],
             np.asarray(start(dtype), dtype)[()],
             dtype,
+            in_c,
         )
         return [lower_scan(b, operands, axis, reverse, scan)]
 
@@ -164,7 +177,7 @@ def _sum_transpose(cts: Sequence[Any], operands: Sequence[Any], *, axis: int, re
 
 cumsum_p = cumulative(
     "cumsum", over=NUMBERS, step="stablehlo.add", start=lambda dtype: -np.zeros((), dtype), ufunc=np.add,
-    computed_in=_wide, transpose=_sum_transpose,
+    computed_in=_wide, transpose=_sum_transpose, in_c=SUM_IN_C,
 )  # fmt: skip
 cumsum = function_of(
     cumsum_p,
@@ -185,7 +198,7 @@ def _product_jvp(x: Any, t: Any, y: Any, axis: int, reverse: bool) -> Any:
 
 cumprod_p = cumulative(
     "cumprod", over=NUMBERS, step="stablehlo.multiply", start=lambda dtype: 1, ufunc=np.multiply,
-    computed_in=carried_in, jvp=_product_jvp,
+    computed_in=carried_in, jvp=_product_jvp, in_c=PRODUCT_IN_C,
 )  # fmt: skip
 cumprod = function_of(
     cumprod_p,
@@ -231,8 +244,9 @@ def _extreme_jvp(exceeds: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 cummax_p = cumulative(
-    "cummax", over=REAL | BOOL, step="stablehlo.maximum", start=least, ufunc=np.maximum, jvp=_extreme_jvp(gt)
-)
+    "cummax", over=REAL | BOOL, step="stablehlo.maximum", start=least, ufunc=np.maximum, jvp=_extreme_jvp(gt),
+    in_c=MAXIMUM_IN_C,
+)  # fmt: skip
 cummax = function_of(
     cummax_p,
     """The cumulative maximum along an axis.
@@ -243,8 +257,9 @@ cummax = function_of(
 )
 
 cummin_p = cumulative(
-    "cummin", over=REAL | BOOL, step="stablehlo.minimum", start=greatest, ufunc=np.minimum, jvp=_extreme_jvp(lt)
-)
+    "cummin", over=REAL | BOOL, step="stablehlo.minimum", start=greatest, ufunc=np.minimum, jvp=_extreme_jvp(lt),
+    in_c=MINIMUM_IN_C,
+)  # fmt: skip
 cummin = function_of(
     cummin_p,
     """The cumulative minimum along an axis.
