@@ -149,6 +149,7 @@ def test_what_libraries_look_at(tmp_path):
         assert jax.core.ShapedArray((2, 3), jnp.float32, sharding=sharding) is jax.typeof(x)
         print(isinstance(jax.dtypes.bfloat16(1), jax.dtypes.bfloat16), jax.lib.__version__ != "")
         print(isinstance(jax.jit(jnp.sin)(x).unsafe_buffer_pointer(), int), "cpu" in xla_bridge._backends)
+        print(xla_bridge.backends_are_initialized())
         print(inspect.signature(jax.jit(lambda a, b=1: a), follow_wrapped=False), jax.lax.sin_p.get_bind_params({}))
 
         class Called:
@@ -170,7 +171,7 @@ def test_what_libraries_look_at(tmp_path):
         tmp_path=tmp_path,
     )
     assert out.splitlines() == [
-        "True P(None, None) True", "True True", "True True", "(a, b=1) {}", "(2, 3)",
+        "True P(None, None) True", "True True", "True True", "True", "(a, b=1) {}", "(2, 3)",
         "<class 'xpr.api.jit.PjitFunction'> 0.0", "JAX's step is smaller", "[1 3]",
     ]  # fmt: skip
 

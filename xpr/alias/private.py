@@ -217,8 +217,8 @@ literals = SimpleNamespace(
 )  # fmt: skip
 # chex wraps it in a check
 compiler = SimpleNamespace(backend_compile_and_load=_no_compile)
-# chex counts the devices of clients that exist, keras' tests look at the default one
-xla_bridge = SimpleNamespace(_backends=clients, get_backend=get_backend)
+# chex counts the devices of clients that exist, keras' tests look at the default one, flax' guides say how many to make
+xla_bridge = SimpleNamespace(_backends=clients, get_backend=get_backend, backends_are_initialized=lambda: bool(clients))
 dtype_functions = SimpleNamespace(result_type=xpr.numpy.result_type)
 # chex tests functions so curved that differences must be taken with JAX's step
 test_util = SimpleNamespace(check_grads=functools.partial(check_grads, eps=1e-4))
