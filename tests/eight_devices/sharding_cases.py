@@ -687,6 +687,10 @@ def test_what_the_compiler_chose(mesh, capsys):
     assert found["alone"] == SingleDeviceSharding(xpr.devices()[0])
     with pytest.raises(ZeroDivisionError):  # an exception of the callback arrives
         xpr.jit(lambda x: (xpr.debug.inspect_array_sharding(x, callback=lambda s: 1 // 0), x)[1])(x)
+    holder = type("Holder", (), {"__jax_array__": lambda self: x})()
+    look("held", holder)
+    xpr.debug.visualize_array_sharding(holder)
+    assert found["held"] == x.sharding and "CPU" in capsys.readouterr().out
     for value, callback in ((3, print), (x, None)):
         with pytest.raises(TypeError, match="inspect_array_sharding: "):
             xpr.debug.inspect_array_sharding(value, callback=callback)

@@ -13,7 +13,7 @@ from xpr.backend import devices
 from xpr.backend.array import Array
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from xpr.backend.stablehlo import Builder, Value
-from xpr.core.avals import ShapedArray, aval_of, describe
+from xpr.core.avals import ShapedArray, array_in, aval_of, describe
 from xpr.core.interpreter import Tracer
 from xpr.core.primitive import Primitive, Unsupported, register
 
@@ -86,7 +86,7 @@ def inspect_array_sharding(value: Any, *, callback: Callback) -> None:
     that device. Under `vmap` it gets the sharding of one row. Values inside a shard_map are unsharded.
 
     Args:
-      value: an array.
+      value: an array, or an object with a method `__jax_array__` that returns one.
       callback: a function of a sharding.
 
     Returns:
@@ -106,6 +106,7 @@ def inspect_array_sharding(value: Any, *, callback: Callback) -> None:
     >>> y = xpr.jit(f)(x)
     1
     """
+    value = array_in(value)
     if not isinstance(value, (Array, Tracer)):
         raise TypeError(f"inspect_array_sharding: {describe(value)} is no array of xpr, and is on no device.")
     if not callable(callback):

@@ -9,7 +9,7 @@ from typing import Any
 
 from xpr.backend.sharding import Sharding
 from xpr.control.devices.inspect_sharding import inspect_array_sharding
-from xpr.core.avals import aval_of
+from xpr.core.avals import array_in, aval_of
 
 
 def visualize_sharding(
@@ -125,6 +125,7 @@ def visualize_array_sharding(arr: Any, **kwargs: Any) -> None:
     │ CPU 0 │
     └───────┘
     """
+    arr = array_in(arr)
     shape = aval_of(arr).shape
     _check_ndim(shape)
     inspect_array_sharding(arr, callback=lambda sharding: visualize_sharding(shape, sharding, **kwargs))
