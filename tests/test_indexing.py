@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import xpr
 import xpr.numpy as jnp
-from tests.peer import check
+from tests.peer import agree, check
 from xpr import lax
 from xpr.errors import ConcretizationTypeError, NonConcreteBooleanIndexError, TracerIntegerConversionError
 from xpr.numpy.indexing.at import at
@@ -652,6 +652,15 @@ def test_faults_of_scatters_dimension_numbers():
     with pytest.raises(TypeError, match="must be 0 or 1 along operand_batching_dims, and that of axis 0, .* is 2"):
         numbers = lax.GatherDimensionNumbers((1,), (), (1,), (0,), (0,))
         lax.gather(jnp.ones((2, 4)), jnp.array([[1], [1]]), numbers, (2, 1))
+
+
+def test_gather_without_a_mode_promises_indices_in_bounds():
+    numbers = lax.GatherDimensionNumbers((1,), (), (0,))
+    read = lambda x: lax.gather(x, jnp.array([[-2], [1], [9]]), numbers, (2,))
+    assert "mode=GatherScatterMode.PROMISE_IN_BOUNDS" in str(xpr.make_jaxpr(read)(jnp.arange(4.0)))
+    agree(lambda lib: lib.lax.gather(
+        lib.numpy.arange(4.0), lib.numpy.array([[-2], [1], [9]]), lib.lax.GatherDimensionNumbers((1,), (), (0,)), (2,)
+    ))  # fmt: skip
 
 
 def test_dimension_numbers_print_as_they_are_made():

@@ -234,7 +234,8 @@ def gather(
       slice_sizes: the size of a window along every axis of the operand.
       unique_indices: a promise that no two windows overlap, which makes the transpose faster.
       indices_are_sorted: a promise that the starts are sorted.
-      mode: for windows that are partly out of bounds, see `GatherScatterMode`; None to fill them.
+      mode: for windows that are partly out of bounds, see `GatherScatterMode`; None to promise that
+        there are none.
       fill_value: fills windows out of bounds; None for nan, the least number of signed integers and the greatest of
         unsigned ones.
 
@@ -262,7 +263,7 @@ def gather(
         slice_sizes=sizes,
         indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices),
-        mode=GatherScatterMode.from_any(mode),
+        mode=GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode),
         fill_value=windows.static_fill(fill_value),
     )
 
