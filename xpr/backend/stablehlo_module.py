@@ -67,8 +67,13 @@ class Module(ProgramDevices):
         """A new name of a function: `base`, with a number where the module has one of this name."""
         clean = "".join(c if c.isalnum() or c in "_." else "_" for c in base) or "f"
         count = self._names.get(clean, 0)
+        name = f"{clean}_{count}" if count else clean
+        while name in self._names:  # the base of another function ends in this number
+            count += 1
+            name = f"{clean}_{count}"
         self._names[clean] = count + 1
-        return f"{clean}_{count}" if count else clean
+        self._names.setdefault(name, 1)
+        return name
 
     def function(
         self,
