@@ -136,6 +136,7 @@ def test_half_precision_is_computed_in_single():
         ),
         (lambda: xpr.jit(jnp.fft.fftfreq)(4), TypeError, "static"),
         (lambda: lax.fft(X, "DCT", (6,)), ValueError, "fft_type is FFT, IFFT, RFFT or IRFFT, and is 'DCT'"),
+        (lambda: lax.fft(X, 1, (6,)), TypeError, "fft_type is FFT, IFFT, RFFT or IRFFT, and is 1"),
         (
             lambda: lax.fft(X.astype("float16"), "RFFT", (6,)),
             ValueError,

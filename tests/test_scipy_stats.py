@@ -197,6 +197,7 @@ def test_samples(shape, axis, nans):
                 wanted = scipys(lambda k=keepdims: scipy.stats.mode(x, axis, keepdims=k))
                 np.testing.assert_array_equal(found.mode, wanted.mode)
                 np.testing.assert_array_equal(found.count, wanted.count)
+                assert found.count.dtype == (np.int64 if x.size else np.float64)
             else:
                 assert stats.mode(x, axis, keepdims=keepdims).mode.shape == (1,) * (len(shape) * keepdims)
         for method in ("average", "min", "max", "dense", "ordinal"):

@@ -143,6 +143,7 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
     Raises:
       ArgumentError: shape or dtype don't fit.
       ValueError: there is no such transform.
+      TypeError: `fft_type` is no text and no `FftType`.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.fft(jnp.array([1.0, 0, 0, 0]), "RFFT", (4,))
@@ -150,6 +151,7 @@ def fft(x: Any, fft_type: FftType | str, fft_lengths: Sequence[int]) -> Any:
     """
     name = fft_type.name if isinstance(fft_type, FftType) else str(fft_type).upper()
     if name not in _IN_NUMPY:
-        raise ValueError(f"fft: fft_type is FFT, IFFT, RFFT or IRFFT, and is {fft_type!r}.")
+        error = ValueError if isinstance(fft_type, str) else TypeError
+        raise error(f"fft: fft_type is FFT, IFFT, RFFT or IRFFT, and is {fft_type!r}.")
     x = _in_dtype_of_transform(x, name)
     return fft_p.bind(x, fft_type=name, fft_lengths=tuple(map(int, fft_lengths))) if len(fft_lengths) else x

@@ -85,7 +85,7 @@ def mode(a: Any, axis: int | None = 0, nan_policy: str = "propagate", keepdims: 
     x = jnp.sort(_along_last(a, axis), axis=-1)
     if x.shape[-1]:
         first, last = _runs(_starts(x))
-        count = jnp.max(last - first + 1, -1)
+        count = (jnp.max(last - first, -1) + 1).astype(int)
         value = take_along_axis(x, jnp.argmax(last - first, -1)[..., None], -1)[..., 0]
     else:
         value = jnp.full(x.shape[:-1], math.nan, jnp.result_type(float))
