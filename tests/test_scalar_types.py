@@ -55,6 +55,7 @@ def calls():
 
 
 WEAK = "jnp.bitwise_or(jnp.full(3, True), 1)"  # a vector of weak integers
+FULL = "jnp.full(2, 0.5)"  # and of weak floats
 
 MORE = [
     "special.multigammaln(0.5, 1)", "special.multigammaln(F, 1)",
@@ -69,9 +70,12 @@ MORE = [
     "jnp.setdiff1d(F, F)", "jnp.setxor1d(I, I)", "jnp.intersect1d(I, I)", "lax.full_like(2, 1)", "lax.full_like(F, 1)",
     "lax.reciprocal(0.5 + 1j)", "lax.reciprocal(F)", "lax.integer_pow(0.5, 1)", "jnp.lexsort(I)",
     *(f"jnp.{f}(jnp.broadcast_to(jnp.asarray(0.5), (2, 2)))" for f in ("triu", "tril")),
+    *(f"jnp.{f}(FULL)" for f in ("diag", "diagflat", "diff", "ediff1d", "gradient")), "jnp.ediff1d(FULL, 1.0)",
+    "jnp.gradient(FULL, F)", "jnp.gradient(FULL, 2)", "jnp.insert(FULL, 1, 1)", "jnp.insert(FULL, 1, F)",
+    "jnp.insert(F, 1, 0.5)", "jnp.interp(FULL, FULL, FULL)", "jnp.interp(F, F, FULL)", "jnp.interp(FULL, F, FULL)",
     "lax.reshape(I, 2)", "lax.stack(jnp.asarray(F))",
 ]  # fmt: skip
-MORE = [call.replace("WEAK", WEAK) for call in MORE]
+MORE = [call.replace("WEAK", WEAK).replace("FULL", FULL) for call in MORE]
 
 
 def kind(x):

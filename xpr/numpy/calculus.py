@@ -99,9 +99,9 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     Array([0, 3, 5], dtype=int32)
     """
     ary = as_operand(ary)
-    dtype = aval_of(ary).dtype
+    dtype, weak = aval_of(ary).dtype, aval_of(ary).weak_type and to_begin is None and to_end is None
     parts = [to_begin, diff(reshape(ary, (aval_of(ary).size,))), to_end]
-    flat = [convert(as_operand(part), dtype) for part in parts if part is not None]
+    flat = [convert(as_operand(part), dtype, weak) for part in parts if part is not None]
     return concatenate([reshape(part, (aval_of(part).size,)) for part in flat], 0)
 
 
@@ -140,24 +140,24 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
 
 
 def _slope(f: Any, axis: int, spacing: Any) -> Any:
-    shape, dtype = aval_of(f).shape, aval_of(f).dtype
+    shape, dtype, weak = aval_of(f).shape, aval_of(f).dtype, aval_of(f).weak_type
     n = shape[axis]
     if n < 2:
         raise ValueError(f"gradient: axis {axis} of {aval_of(f).str_short()} has less than two elements.")
-    spacing = convert(as_operand(spacing), dtypes.real_part_of(dtype))
+    spacing = convert(as_operand(spacing), dtypes.real_part_of(dtype), weak)
     rise = diff(f, axis=axis)
     if aval_of(spacing).ndim:
         if aval_of(spacing).shape != (n,):
             raise ValueError(f"gradient: axis {axis} has {n} elements, and its coordinates are {aval_of(spacing)}.")
-        spacing = broadcast_in_dim(convert(diff(spacing), dtype), aval_of(rise).shape, (axis,))
-    one_sided = e.div(rise, convert(spacing, dtype))
+        spacing = broadcast_in_dim(convert(diff(spacing), dtype, weak), aval_of(rise).shape, (axis,))
+    one_sided = e.div(rise, convert(spacing, dtype, weak))
     if aval_of(spacing).ndim:  # the nearer side counts more: weights are the distances to the other one
         before, after = neighbours(one_sided, axis)
         left, right = neighbours(spacing, axis)
         inner = e.div(e.add(e.mul(before, right), e.mul(after, left)), e.add(left, right))
     else:
         across = e.sub(slice_in_dim(f, 2, n, axis=axis), slice_in_dim(f, 0, n - 2, axis=axis))
-        inner = e.div(e.mul(across, dtype.type(0.5)), convert(spacing, dtype))
+        inner = e.div(e.mul(across, convert(0.5, dtype, weak)), convert(spacing, dtype, weak))
     first, last = slice_in_dim(one_sided, 0, 1, axis=axis), slice_in_dim(one_sided, n - 2, n - 1, axis=axis)
     return concatenate([first, inner, last], axis)
 
@@ -265,9 +265,9 @@ def _on_lines(x: Any, xp: Any, fp: Any) -> Any:
     before = e.max(e.sub(position, dtype.type(1)), dtype.type(0))
     x_before, f_before = read(xp, before), read(fp, before)
     width, rise = e.sub(read(xp, position), x_before), e.sub(read(fp, position), f_before)
-    kind = aval_of(width).dtype
+    kind, weak = aval_of(width).dtype, aval_of(width).weak_type
     is_step = e.le(e.abs(width), kind.type(np.spacing(dtypes.finfo(kind).eps)))
-    fraction = e.div(e.sub(x, x_before), select_scalar(is_step, kind.type(1), width))
+    fraction = e.div(e.sub(x, x_before), select_scalar(is_step, convert(1, kind, weak), width))
     return where(is_step, f_before, arithmetic.add(f_before, arithmetic.multiply(fraction, rise)))
 
 

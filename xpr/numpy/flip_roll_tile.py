@@ -421,7 +421,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     instead = "Give integers, or make the mask in NumPy."
     index = asarray_like(obj) if is_computed else _known_index("insert", obj, instead)
     index = np.arange(shape[axis])[index] if isinstance(index, slice) or index.dtype == bool else index
-    values = convert(values, arr.aval.dtype)
+    values = convert(values, arr.aval.dtype, arr.aval.weak_type)
     values = expand_dims(values, range(ndim - values.aval.ndim)) if values.aval.ndim < ndim else values
     values = values if index.ndim else moveaxis(values, 0, axis)
     count = aval_of(values).shape[axis] if index.size == 1 else index.size

@@ -34,7 +34,7 @@ from xpr.primitives.shapes import (
     transpose,
     zeros_like_aval,
 )
-from xpr.primitives.slicing import broadcasted_iota, concatenate, pad, select, slice_
+from xpr.primitives.slicing import broadcasted_iota, concatenate, pad_with, select, slice_
 
 __all__ = ["diag", "diagflat", "diagonal", "eye", "fill_diagonal", "identity", "tri", "tril", "triu", "vander"]
 
@@ -251,7 +251,7 @@ def _with_diagonal(v: Any, k: int) -> Any:
         return zeros((n, n), v.aval.dtype)
     start = k if k >= 0 else -k * n
     end = n * n - start - ((size - 1) * (n + 1) + 1)
-    return reshape(pad(v, v.aval.dtype.type(0), [(start, end, n)]), (n, n))
+    return reshape(pad_with(v, convert(0, v.aval.dtype, v.aval.weak_type), ((start, end, n),)), (n, n))
 
 
 @compiled_eagerly("k")
@@ -271,7 +271,7 @@ def diagflat(v: Any, k: int = 0) -> Any:
            [0, 2]], dtype=int32)
     """
     v = asarray_like(v)
-    return _with_diagonal(reshape(v, (v.aval.size,)), k)
+    return _with_diagonal(reshape(convert(v, v.aval.dtype), (v.aval.size,)), k)
 
 
 def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True) -> Any:
