@@ -8,6 +8,7 @@ import operator
 import pickle
 import sys
 from typing import Any, NamedTuple
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -107,6 +108,7 @@ def test_operators_leave_others_to_themselves() -> None:
     assert (x == None) is False and (x != None) is True  # noqa: E711  # the operator is what is tested
     assert isinstance(np.ones(3, np.float32) + x, xpr.Array) and isinstance(np.float32(1) * x, xpr.Array)
     assert isinstance(np.add(x, x), np.ndarray)
+    assert isinstance(mock.Mock(spec=xpr.Array), xpr.Array) and not isinstance(mock.Mock(spec=np.ndarray), xpr.Array)
 
     class Wrapped:
         def __jax_array__(self) -> Any:
@@ -362,6 +364,7 @@ def test_moving_pytrees() -> None:
     assert block_until_ready(put) is put and copy_to_host_async(put) is put
     assert xpr.jit(lambda x: device_put(x) + 1)(1.0).item() == 2.0
     assert xpr.jit(device_get)(1.0).item() == 1.0
+    assert xpr.jit(lambda x: x.to_device(device) + x.to_device(None))(1.0).item() == 2.0
 
 
 def test_a_64_bit_array_used_where_those_are_off_is_narrowed():

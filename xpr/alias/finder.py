@@ -86,6 +86,8 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         if module.__name__ == "jax":
             vars(module).update(vars(private.version), __xpr__=xpr.__version__)
+            for name in private.LOADED:
+                importlib.import_module(name)
 
     def find_distributions(self, context: Any = None) -> Iterator[importlib.metadata.Distribution]:
         if getattr(context, "name", None) in (None, "jax"):

@@ -268,6 +268,9 @@ array_serialization = SimpleNamespace(  # the last two: flax.training.checkpoint
 colocated_serialization = SimpleNamespace(DeviceList=Sequence[Any])  # in annotations
 ifrt_programs = SimpleNamespace(ifrt_programs=SimpleNamespace())
 
+# Modules that `import jax` loads, and that libraries look up in `sys.modules` (array_api_compat, of traced values)
+LOADED = ("jax.core", "jax.numpy")
+
 # Whose submodules are those of jaxlib's bindings of MLIR: public ones, and those that packages of kernels import
 BINDINGS = ("jax.extend.mlir.", "jax._src.lib.mlir.")
 

@@ -40,10 +40,10 @@ __all__ = ["Array"]
 
 
 class _OfArrays(type):
-    """Makes `isinstance(x, xpr.Array)` true of traced values, too."""
+    """Makes `isinstance(x, xpr.Array)` true of traced values, too; of a mock as Python has it, by its `__class__`."""
 
     def __instancecheck__(cls, x: Any) -> bool:
-        return type(x) is cls or isinstance(x, Tracer)
+        return x.__class__ is cls or isinstance(x, Tracer)
 
 
 before_fetch: list[Callable[[Any], None]] = []  # called with each array whose value is to be fetched from its device

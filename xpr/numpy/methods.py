@@ -217,8 +217,8 @@ def _tobytes(self: Array, order: str = "C") -> bytes:
     return self.numbers().tobytes(order)  # type: ignore[arg-type]  # NumPy checks the string
 
 
-def _to_device(self: Array, device: Any, *, stream: int | None = None) -> Array:
-    """The array on another device."""
+def _to_device(self: Any, device: Any, *, stream: int | None = None) -> Any:
+    """The array on another device, or with another sharding; None for where it is."""
     return to_device(self, device)
 
 
@@ -284,7 +284,7 @@ for _name, _fun in {
     "sort": sorting.sort, "argsort": sorting.argsort, "argpartition": sorting.argpartition,
     "searchsorted": sorting.searchsorted, "argmax": argminmax.argmax, "argmin": argminmax.argmin,
     "dot": contractions.dot, "trace": contractions.trace, "take": take.take, "nonzero": nonzero.nonzero,
-    "choose": where_select.choose, "compress": _compress, "byteswap": _byteswap,
+    "choose": where_select.choose, "compress": _compress, "byteswap": _byteswap, "to_device": _to_device,
 }.items():  # fmt: skip
     install(_name, _fun)
 
@@ -303,7 +303,7 @@ for _name, _fun, _doc in (
 
 for _name, _fun in {
     "__repr__": array_repr, "__str__": array_str, "__format__": array_format, "item": _item, "tolist": _tolist,
-    "tobytes": _tobytes, "to_device": _to_device, "__copy__": _copied, "__deepcopy__": _copied,
+    "tobytes": _tobytes, "__copy__": _copied, "__deepcopy__": _copied,
     "__dlpack__": _dlpack, "__dlpack_device__": _dlpack_device,
 }.items():  # fmt: skip
     setattr(Array, _name, _fun)
