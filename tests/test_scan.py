@@ -2,6 +2,7 @@
 
 import gc
 import weakref
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -344,7 +345,7 @@ def test_a_carry_of_another_structure_is_refused():
         (lambda: lax.associative_scan(3, ROWS), "function of two pytrees"),
         (lambda: lax.associative_scan(jnp.add, (ROWS, ROWS[:2])), "equally long"),
         (lambda: lax.associative_scan(jnp.add, ROWS, axis=2), "needs an axis"),
-        (lambda: lax.associative_scan(lambda a, b: (a, b), ROWS), "structure that it takes twice"),
+        (lambda: lax.associative_scan(lambda a, b: (a, b), ROWS), "as many arrays as it takes twice"),
     ],
 )
 def test_what_is_wrong_is_said(call, message):
@@ -415,6 +416,17 @@ def test_running_results(length, reverse):
     got = lax.associative_scan(jnp.multiply, x, reverse=reverse, axis=-1)
     expected = np.cumprod(x[:, ::-1], 1)[:, ::-1] if reverse else np.cumprod(x, 1)
     np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+class Line(NamedTuple):
+    slope: xpr.Array
+    offset: xpr.Array
+
+
+def test_cumulative_results_may_come_in_another_class_of_tuples():
+    lines = Line(jnp.array([2.0, 3.0, 4.0, 5.0]), jnp.arange(4.0))
+    got = lax.associative_scan(lambda f, g: (g.slope * f.slope, g.slope * f.offset + g.offset), lines)
+    assert type(got) is Line and got.slope.tolist() == [2, 6, 24, 120] and got.offset.tolist() == [0, 1, 6, 33]
 
 
 def test_cumulative_results_of_random_keys():

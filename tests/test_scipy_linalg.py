@@ -23,6 +23,8 @@ sl.solve_triangular(a, v) | sl.solve_triangular(a, m, lower=True) | sl.solve_tri
 sl.solve_triangular(c, v, "C")
 sl.solve_triangular(a, m, trans="T", lower=True, unit_diagonal=True) | sl.solve_triangular(b, n)
 sl.cholesky(p) | sl.cholesky(q, lower=True) | sl.cholesky(h)
+sl.cholesky(np.triu(p)) | sl.cholesky(np.tril(q), lower=True) | sl.cholesky(np.triu(h)) | sl.cho_factor(np.triu(h))[0]
+sl.cho_solve(sl.cho_factor(np.tril(p), True), v) | sl.solve(np.triu(p), v, assume_a="pos")
 sl.cho_factor(p)[0] | sl.cho_solve(sl.cho_factor(p), v) | sl.cho_solve(sl.cho_factor(h, lower=True), m)
 sl.cho_solve(sl.cho_factor(p, True), m) | sl.cho_solve(sl.cho_factor(h), v) | sl.cho_solve(sl.cho_factor(q), n)
 sl.lu_factor(a) | sl.lu_factor(b) | sl.lu_factor(t) | sl.lu(a) | sl.lu(t) | sl.lu(w) | sl.lu(c)

@@ -93,7 +93,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
 
     Args:
       fn: a function of two pytrees like `elems`, with arrays of equal length, that combines them elementwise along
-        `axis`.
+        `axis`. Its results count in the order of the leaves, so that it may return a tuple for a class of tuples.
       elems: a pytree of arrays of equal length along `axis`.
       reverse: whether to go from the last element to the first.
       axis: the axis to scan along.
@@ -103,7 +103,7 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
 
     Raises:
       ValueError: lengths differ, or an array has no such axis.
-      TypeError: `fn` is not a function, or returns another structure.
+      TypeError: `fn` is not a function, or returns another number of arrays.
 
     >>> import xpr, xpr.numpy as jnp
     >>> xpr.lax.associative_scan(jnp.maximum, jnp.array([1, 3, 2, 5, 4]))
@@ -128,10 +128,10 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         outs, out_structure = tree.flatten(
             fn(tree.unflatten_sorted(structure, left), tree.unflatten_sorted(structure, right))
         )
-        if out_structure != structure:
+        if len(outs) != len(left):
             raise TypeError(
-                f"associative_scan: {describe_function(fn)} must give the structure that it takes twice, {structure}; "
-                f"it gave {out_structure}."
+                f"associative_scan: {describe_function(fn)} must give as many arrays as it takes twice, those of "
+                f"{structure}; it gave {out_structure}."
             )
         return outs
 

@@ -19,7 +19,7 @@ from xpr.primitives.linalg.factorizations import (
     lu_pivots_to_permutation,
     unpacked,
 )
-from xpr.primitives.linalg.matrices import adjoint, conjugated, permuted_rows, triangle
+from xpr.primitives.linalg.matrices import conjugated, permuted_rows
 from xpr.primitives.linalg.solves import triangular_solve_p
 from xpr.primitives.shapes import broadcast_to, expand_dims, squeeze
 
@@ -147,7 +147,7 @@ def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finit
     """The Cholesky factors of Hermitian, positive definite matrices: U with a = U^H U, or L with a = L L^H.
 
     Args:
-      a: matrices [..., n, n].
+      a: matrices [..., n, n], of which one triangle is read: the lower one for L, the upper one for U.
       lower: whether to return L.
       overwrite_a: has no effect; arrays are immutable.
       check_finite: has no effect; elements that are not finite give nans.
@@ -164,14 +164,14 @@ def cholesky(a: Any, lower: bool = False, overwrite_a: bool = False, check_finit
     Array([[2., 1.],
            [0., 2.]], dtype=float32)
     """
-    return decompositions.cholesky(a, upper=not lower)
+    return decompositions.cholesky(a, upper=not lower, symmetrize_input=False)
 
 
 def cho_factor(a: Any, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, bool]:
     """The Cholesky factors of matrices, for `cho_solve`.
 
     Args:
-      a: matrices [..., n, n].
+      a: matrices [..., n, n], of which the triangle of the factor is read.
       lower: whether to return the lower factor.
       overwrite_a: has no effect; arrays are immutable.
       check_finite: has no effect; elements that are not finite give nans.
@@ -359,6 +359,4 @@ def solve(
     if assume_a != "pos":
         return linear_equations.solve(a, b)
     a, b = matrices_of("solve", a, b, square=True)
-    half = triangle(a, lower, 1)
-    hermitian = a - triangle(a, not lower, 1) + adjoint(half)
-    return cho_solve((decompositions.cholesky(hermitian), True), b)
+    return cho_solve(cho_factor(a, lower), b)
