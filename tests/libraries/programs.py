@@ -207,10 +207,15 @@ def e3nn_jax():
 def orbax_checkpoint():
     import orbax.checkpoint as ocp
 
-    with tempfile.TemporaryDirectory() as folder, ocp.StandardCheckpointer() as checkpointer:
-        checkpointer.save(Path(folder) / "x", {"a": jnp.arange(3.0)})
-        checkpointer.wait_until_finished()
-        return checkpointer.restore(Path(folder) / "x")
+    with tempfile.TemporaryDirectory() as folder:
+        with ocp.StandardCheckpointer() as checkpointer:
+            checkpointer.save(Path(folder) / "x", {"a": jnp.arange(3.0)})
+            checkpointer.wait_until_finished()
+            restored = checkpointer.restore(Path(folder) / "x")
+        with ocp.CheckpointManager(Path(folder) / "steps") as manager:
+            manager.save(1, args=ocp.args.StandardSave(restored))
+            manager.wait_until_finished()
+            return restored, manager.restore(1, args=ocp.args.StandardRestore(restored))
 
 
 def brax():
