@@ -50,6 +50,7 @@ jnp.tril(t) | jnp.triu(t, 1) | jnp.triu(b.reshape(1, 3)) | jnp.tril(m, -5) | jnp
 jnp.diag(f) | jnp.diag(f, 1) | jnp.diag(f, -2) | jnp.diag(m) | jnp.diag(m, 1) | jnp.diag(m, -1) | jnp.diag(m, 3)
 jnp.diag(m, -7)
 jnp.diag(f[:0]) | jnp.diag(f[:0], 2) | jnp.diagflat(m, 1) | jnp.diagflat(i)
+jnp.diag(f, jnp.asarray(-1)) | jnp.diagflat(m, jnp.asarray(1))
 jnp.diagonal(m) | jnp.diagonal(t, 1, 1, 2) | jnp.diagonal(t, -1, 2, 0) | jnp.diagonal(t, axis1=-1, axis2=0)
 jnp.meshgrid(i, f) | jnp.meshgrid(i, f, indexing="ij") | jnp.meshgrid(i, f, b, sparse=True) | jnp.meshgrid(i)
 jnp.meshgrid()

@@ -216,6 +216,14 @@ def test_structs_like_arrays():
     assert like(x).sharding == x.sharding
 
 
+def test_structs_keep_64_bits_and_stand_for_arrays_of_32():
+    """As in JAX, so that what a file holds can be said while 64-bit types are off."""
+    wide, narrow = xpr.ShapeDtypeStruct((2,), float), xpr.ShapeDtypeStruct((2,), "float32")
+    assert wide.dtype == wide.update(shape=(3,)).dtype == np.float64 and wide != narrow
+    assert xpr.eval_shape(lambda x: x, wide) == narrow and jnp.zeros_like(wide).dtype == np.float32
+    assert repr(wide) == "ShapeDtypeStruct(shape=(2,), dtype=float64)"
+
+
 def test_the_mesh_is_set_outside_of_traced_functions():
     def fun(x):
         with xpr.set_mesh(line()):

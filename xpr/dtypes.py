@@ -157,7 +157,7 @@ def requested(dtype: Any) -> np.dtype:
     mode = settings.explicit_x64_dtypes
     if mode == "warn" or narrow not in NARROWED or dtype in _PYTHON_WIDE:
         return narrow
-    wide = _in_numpy(dtype)
+    wide = in_numpy(dtype)
     if wide != narrow and mode == "error":
         raise ValueError(
             f"Explicitly requested dtype {wide.name} is not available, since 64-bit types are off and "
@@ -278,7 +278,7 @@ def finfo(dtype: Any) -> Any:
     >>> jnp.finfo("float16").bits, jnp.finfo(jnp.ones(3)).bits, jnp.finfo(float).bits
     (16, 32, 64)
     """
-    return ml_dtypes.finfo(_in_numpy(dtype))
+    return ml_dtypes.finfo(in_numpy(dtype))
 
 
 def iinfo(int_type: Any) -> Any:
@@ -290,10 +290,10 @@ def iinfo(int_type: Any) -> Any:
     >>> jnp.iinfo("int8").max, jnp.iinfo(jnp.arange(3)).bits, jnp.iinfo(int).bits
     (127, 32, 64)
     """
-    return ml_dtypes.iinfo(np.dtype(int) if type(int_type) is int else _in_numpy(int_type))
+    return ml_dtypes.iinfo(np.dtype(int) if type(int_type) is int else in_numpy(int_type))
 
 
-def _in_numpy(dtype: Any) -> np.dtype:
+def in_numpy(dtype: Any) -> np.dtype:
     """NumPy's dtype for a dtype, its name or a scalar type, or that of an array: not narrowed to 32 bits."""
     return np.dtype(dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype))
 
@@ -310,7 +310,7 @@ def itemsize_bits(dtype: Any) -> int:
     """
     if dtype is None:
         raise ValueError("itemsize_bits: dtype cannot be None, which stands for no dtype here.")
-    dtype = _in_numpy(dtype)
+    dtype = in_numpy(dtype)
     if dtype in _NAMED_SIGNED | _NAMED_UNSIGNED:
         return int(ml_dtypes.iinfo(dtype).bits)
     return int(ml_dtypes.finfo(dtype).bits) if dtype in _NAMED_FLOATS else 8 * dtype.itemsize
@@ -557,7 +557,7 @@ def type_of(x: Any) -> tuple[np.dtype, bool]:
         return canonical(x.dtype), False
     if isinstance(x, KeyType):
         return x, False  # type: ignore[return-value]  # the one dtype that is not NumPy's
-    return _in_numpy(x), False
+    return in_numpy(x), False
 
 
 def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:

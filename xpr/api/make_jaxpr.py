@@ -32,7 +32,7 @@ class ShapeDtypeStruct:
 
     Args:
       shape: a size for each axis.
-      dtype: the dtype.
+      dtype: the dtype. One of 64 bits is kept while these are off, and stands for an array of 32 bits.
       sharding: how the array is distributed, a sharding, or a `PartitionSpec` over the mesh that is current when it is
         used; None for nothing said.
       weak_type: whether the dtype is that of a Python number.
@@ -47,9 +47,10 @@ class ShapeDtypeStruct:
     ShapeDtypeStruct(shape=(2, 3), dtype=float32)
     """
 
-    __slots__ = ("_sharding", "aval")
+    __slots__ = ("_sharding", "aval", "dtype")
 
     aval: Any
+    dtype: Any
 
     def __init__(
         self,
@@ -79,6 +80,7 @@ class ShapeDtypeStruct:
         known = sharding if settings.mesh is None else self.sharding
         explicit = known if isinstance(known, NamedSharding) else None
         array = ShapedArray(tuple(shape), dtypes.requested(dtype), weak_type, sharding=explicit)
+        self.dtype = array.dtype if type(array.dtype) is dtypes.KeyType else dtypes.in_numpy(dtype)
         if manual_axis_type is not None:
             varying, unreduced, reduced = map(frozenset, manual_axis_type)
             array = array.with_varying(varying | unreduced).with_sums(unreduced, reduced)
@@ -153,7 +155,6 @@ class ShapeDtypeStruct:
         return self._sharding if isinstance(self._sharding, Format) else Format(None, self.sharding)
 
     shape = property(lambda self: self.aval.shape)
-    dtype = property(lambda self: self.aval.dtype)
     ndim = property(lambda self: self.aval.ndim)
     size = property(lambda self: self.aval.size)
     weak_type = property(lambda self: self.aval.weak_type)
@@ -177,7 +178,9 @@ class ShapeDtypeStruct:
         return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{sharding}{weak}{is_ref})"
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, ShapeDtypeStruct) and self.aval is other.aval and self._sharding == other._sharding
+        if not isinstance(other, ShapeDtypeStruct):
+            return False
+        return self.aval is other.aval and self.dtype == other.dtype and self._sharding == other._sharding
 
     def __hash__(self) -> int:
         return hash(self.aval)

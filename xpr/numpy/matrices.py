@@ -7,6 +7,7 @@ matrix of it is padding between the elements.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any
 
 import numpy as np
@@ -245,7 +246,7 @@ def diag(v: Any, k: int = 0) -> Any:
 
 
 def _with_diagonal(v: Any, k: int) -> Any:
-    size = v.aval.shape[0]
+    size, k = v.aval.shape[0], operator.index(k)
     n = size + abs(k)
     if not size:
         return zeros((n, n), v.aval.dtype)
