@@ -10,6 +10,7 @@ from xpr.control.custom.custom_vjp import custom_vjp_call_p
 from xpr.control.custom.custom_vmap import custom_vmap_call_p
 from xpr.control.custom.linear_call import linear_call_p
 from xpr.control.custom.linear_solve import Four, custom_linear_solve_p
+from xpr.control.hi_types.vjp_primitive import VJPHiPrimitive, call_hi_primitive_p
 from xpr.control.stop_gradient import stop_gradient_p
 from xpr.control.xla_call import xla_call_p
 from xpr.core.avals import Zero, aval_of
@@ -77,6 +78,27 @@ def linear_types(*avals):
     return avals[1:]
 
 
+class Times(VJPHiPrimitive):
+    """A product, as an operation with rules of its own."""
+
+    def __init__(self, one, two):
+        self.in_avals, self.out_aval, self.params = (one, two), one, {}
+        super().__init__()
+
+    def expand(self, x, y):
+        return mul(x, y)
+
+    def vjp_fwd(self, nzs_in, x, y):
+        return self(x, y), (x, y)
+
+    def vjp_bwd_retval(self, residuals, ct):
+        x, y = residuals
+        return mul(ct, y), mul(ct, x)
+
+    def batch_dim_rule(self, axis_data, dims):
+        return dims[1] if dims[0] is None else dims[0]
+
+
 ROWS = [
     Row(xla_call_p, [Sample(floats(2, 3), floats(2, 3, salt=1), call_jaxpr=jaxpr_of(two_results), name="f"),
                      Sample(floats(3), integers(3), call_jaxpr=jaxpr_of(with_integers), name="f"),
@@ -96,6 +118,8 @@ ROWS = [
     Row(custom_lin_p, [Sample(floats(2, 3), floats(2, 3, salt=1), num_res=1, active=(True,), pull=times, name="times",
                               out_avals=FromTypes(linear_types), all_out_avals=FromTypes(linear_types))],
         meaning=lambda residual, tangent, **params: [residual * tangent]),
+    Row(call_hi_primitive_p, [Sample(floats(2, 3), floats(2, 3, salt=1), _prim=FromTypes(Times))],
+        skip={"transpose": "it is not linear"}),
     Row(custom_vmap_call_p, [Sample(floats(2, 3), floats(2, 3, salt=1), call_jaxpr=jaxpr_of(product),
                                     rule=product_rows, name="product")]),
     Row(linear_call_p, [Sample(positive(3), floats(3), call_jaxpr=jaxpr_of(lambda y, x: [div(x, y)]), num_res=1,

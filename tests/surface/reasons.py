@@ -111,7 +111,6 @@ REASONS: dict[str, tuple[str, ...]] = {
                 "trace_value",
             )
         ),
-        "jax.ref.AbstractRef",
         "jax.lax.GatherScatterMode.ONE_HOT",
     ),
     "xpr writes programs as text, and uses no MLIR in Python: rules get a builder of that text.": (
@@ -167,7 +166,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "jax.interpreters.partial_eval.*_rule*",
         "jax.stages.Compiled.call",
         "jax.stages.Compiled",
-        "jax.stages.Traced.lojax",
         "jax.stages.Traced",
         "jax.tree_util.PyTreeDef.from_iterable_tree",
     ),
@@ -277,11 +275,24 @@ REASONS: dict[str, tuple[str, ...]] = {
         "jax.numpy_rank_promotion(new_val)",
         "jax.transfer_guard_*(new_val)",
     ),
-    "Types of one's own beside arrays (hijax), jax's unfinished frame for them: values here are arrays, or pytrees.": (
+    "Of types of one's own (hijax) what jax's interpreters ask for, and the types of arrays, refs and views too; and \
+the arrays and dtypes of jax's unfinished frame.": (
         "jax.P.to_lo",
-        "jax.experimental.hijax",
+        "jax.experimental.hijax.AbstractRef",
+        "jax.experimental.hijax.AbstractValue",
+        "jax.experimental.hijax.AvalMutableQDD",
+        "jax.experimental.hijax.AvalQDD",
+        "jax.experimental.hijax.HiPrimitive",
+        "jax.experimental.hijax.HiPspec",
+        "jax.experimental.hijax.HiType",
+        "jax.experimental.hijax.MutableHiType",
+        "jax.experimental.hijax.TransformedRef",
+        "jax.experimental.hijax.VJPHiPrimitive",
+        "jax.experimental.hijax.Zero.instantiate",
+        "jax.experimental.hijax.aval_method.fun",
+        "jax.experimental.hijax.aval_property.fget",
+        "jax.experimental.hijax.is_undefined_primal",
         "jax.experimental.EArray",
-        "jax.experimental.cur_qdd",
         "jax.experimental.primal_tangent_dtype",
     ),
     "Choices between two ways of doing a thing, of which xpr has one: softmax has a rule of its own, values are made \

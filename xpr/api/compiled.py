@@ -11,6 +11,7 @@ from typing import Any
 from xpr import tree
 from xpr.api.ref_state import RefState
 from xpr.api.stage_base import Stage
+from xpr.api.user_values import UserValues
 from xpr.artifacts.interface import Interface
 from xpr.backend import compiler, devices
 from xpr.backend.array import Array, forget_donated, layout_of, result
@@ -40,7 +41,7 @@ class Compiled(Stage):
 
     def __init__(
         self, interface: Interface, executable: compiler.Executable | SequenceExecutable, consts: Sequence[Any],
-        refs: RefState | None = None, donated: Sequence[int] | None = None,
+        refs: RefState | UserValues | None = None, donated: Sequence[int] | None = None,
     ):  # fmt: skip
         self.interface, self.executable, self.refs = interface, executable, refs
         self.donated, self.known = interface.donated if donated is None else donated, KnownCalls()
@@ -108,7 +109,10 @@ class Compiled(Stage):
         [0. 0. 0.]
         """
         if self.refs is not None:
-            raise NotImplementedError(f"save: {self.interface.name} reads or writes refs, which a file can't hold.")
+            raise NotImplementedError(
+                f"save: {self.interface.name} reads or writes refs, or has values of users' types, which a file "
+                "can't hold."
+            )
         if self.layouts is not None:
             raise NotImplementedError(
                 f"save: {self.interface.name} takes or gives arrays that are not row-major, of which a file does not "
@@ -258,7 +262,7 @@ _ROW_MAJOR = ProgramLayouts((), ())
 
 def _kind(aval: Any) -> Any:
     """What must agree of the type of an argument."""
-    return type(aval), aval.shape, aval.dtype
+    return aval if aval.is_high else (type(aval), aval.shape, aval.dtype)
 
 
 def _formats(avals: Sequence[Any], shardings: Sequence[Sharding], layouts: Sequence[Layout | None]) -> list[Format]:
@@ -286,7 +290,7 @@ class CompiledForSeveral(Compiled):
 
     def __init__(
         self, interface: Interface, executable: PartitionedExecutable, consts: Sequence[Any], mesh: Mesh,
-        refs: RefState | None = None,
+        refs: RefState | UserValues | None = None,
     ):  # fmt: skip
         self.interface, self.executable, self.mesh, self.refs = interface, executable, mesh, refs
         self.donated, self.known, self.layouts = interface.donated, KnownCalls(), None

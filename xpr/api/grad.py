@@ -14,7 +14,7 @@ from xpr.api.make_jaxpr import shaped
 from xpr.backend.array import Array
 from xpr.control.custom.replicated_cotangents import count_copies, shares, sums
 from xpr.control.groups import mask, split_list
-from xpr.core.avals import ShapedArray, Zero, aval_of, types_of
+from xpr.core.avals import ShapedArray, Zero, aval_of, is_differentiable, is_float0, same_type, types_of
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xpr.core.refs import Ref
@@ -100,14 +100,14 @@ def _symbolic(tangent: Any) -> Any:
     if type(tangent) is Array:
         return tangent
     aval = aval_of(tangent)
-    return Zero(aval) if aval.dtype == dtypes.float0 else as_array(tangent)
+    return Zero(aval) if is_float0(aval) else as_array(tangent)
 
 
 def _tangent_out(tangent: Any) -> Any:
     """A tangent in the user's form: zeros as arrays, those of integers as NumPy float0 arrays."""
     if type(tangent) is not Zero:
         return as_array(tangent)
-    if tangent.aval.dtype == dtypes.float0 and not tangent.aval.is_symbolic:
+    if is_float0(tangent.aval) and not tangent.aval.is_symbolic:
         return np.zeros(tangent.aval.shape, dtypes.float0)
     return as_array(instantiate(tangent))
 
@@ -127,6 +127,9 @@ def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], function: s
         if type(p) is Ref:
             raise RefError(_NO_TANGENT.format(function, p.aval.str_short()))
         expected, actual = aval_of(p).to_tangent_aval(), aval_of(t)
+        if expected.is_high or actual.is_high:
+            _check_of_users(f"{function}: the tangent", aval_of(p), expected, actual)
+            continue
         varying = actual.varying - expected.varying if function == "linearize" else _NOWHERE
         if expected.shape != actual.shape or expected.dtype != actual.dtype or varying:
             fault = "jvp: primal and tangent arguments to jax.jvp do not match."
@@ -146,6 +149,15 @@ def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], function: s
                 f"{fault} The tangent of a value of type "
                 f"{aval_of(p).str_short()} has type {expected.str_short()}, and {actual.str_short()} was given.{hint}"
             )
+
+
+def _check_of_users(what: str, of: Any, expected: Any, actual: Any) -> None:
+    """Raises ArgumentError where a tangent or a cotangent has another type than one that a user defines says."""
+    if not same_type(expected, actual):
+        raise ArgumentError(
+            f"{what} of a value of type {of.str_short()} has type {expected.str_short()}, and {actual.str_short()} "
+            "was given."
+        )
 
 
 @boundary
@@ -213,7 +225,7 @@ class _Linearized(NamedTuple):
 def _linearized(fun: Callable[..., Any], primals: Sequence[Any], has_aux: bool) -> _Linearized:
     leaves, in_tree = flatten_arguments(primals)
     flat = FunctionWithAux(fun, in_tree) if has_aux else FlatFunction(fun, in_tree)
-    is_active = [aval_of(x).to_tangent_aval().dtype != dtypes.float0 for x in leaves]
+    is_active = [not is_float0(aval_of(x).to_tangent_aval()) for x in leaves]
     outs, linear, active_outs = linearize_flat(flat, leaves, is_active)
     if not isinstance(flat, FunctionWithAux):
         return _Linearized(in_tree, leaves, is_active, linear, active_outs, flat.out_tree, outs, [])
@@ -283,6 +295,9 @@ def vjp(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> tuple[
 def _check_cotangents(expected_avals: Sequence[ShapedArray], cts: Sequence[Any], what: str) -> None:
     for expected, ct in zip(expected_avals, cts):
         actual = aval_of(ct)
+        if expected.is_high or actual.is_high:
+            _check_of_users(f"{what}: the cotangent", expected, expected, actual)
+            continue
         is_known_zero = (
             expected.dtype == dtypes.float0 and actual.dtype in dtypes.INTEGERS
         )  # as results of integers are
@@ -390,7 +405,7 @@ def value_and_grad(
             aux = aux_tree
             return [_checked_scalar(fun, out[0], holomorphic), *aux_leaves]
 
-        is_active = [aval_of(x).to_tangent_aval().dtype != dtypes.float0 for x in leaves]
+        is_active = [not is_float0(aval_of(x).to_tangent_aval()) for x in leaves]
         outs, linear, active_outs = linearize_flat(of_active, leaves, is_active)
         gradients = tree.unflatten(in_tree, _gradients(outs[0], linear, active_outs[0], leaves, is_active))
         value = as_array(outs[0])
@@ -427,6 +442,8 @@ def check_input(x: Any, holomorphic: bool, allow_int: bool, who: str) -> None:
     """Raises TypeError or RefError where the function named `who` can't differentiate by a value in reverse mode."""
     if type(x) is Ref:
         raise RefError(_NO_TANGENT.format(who, x.aval.str_short()))
+    if aval_of(x).is_high:
+        return
     dtype = aval_of(x).dtype
     if holomorphic and dtype not in dtypes.COMPLEX:
         raise TypeError(NOT_HOLOMORPHIC.format(who, dtype, aval_of(x).str_short()))
@@ -451,7 +468,7 @@ def _checked_scalar(fun: Callable[..., Any], out: Any, holomorphic: bool) -> Any
             f"grad: {describe_function(fun)} must return a scalar array, and returned a Ref of type "
             f"{aval.str_short()}. Return what it holds: ref[...]."
         )
-    if aval.shape != ():
+    if aval.is_high or aval.shape != ():
         raise TypeError(
             f"Gradient only defined for scalar-output functions. {describe_function(fun)} returned an array of type "
             f"{aval.str_short()}. Sum or average it, or use jacrev or jacfwd for its Jacobian."
@@ -495,7 +512,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
     out_tree = flat.out_tree
     _check_linear(fun, avals, closed.out_avals)
 
-    are_integers = all(a.dtype in dtypes.INTEGERS for a in (*avals, *closed.out_avals))
+    every = (*avals, *closed.out_avals)
+    are_integers = not any(map(is_differentiable, every))
     ct_avals = closed.out_avals if are_integers else [a.to_tangent_aval() for a in closed.out_avals]
 
     def transposed(consts: Sequence[Any], copied: Sequence[Any], ct: Any) -> tuple[Any, ...]:
@@ -514,7 +532,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
 
 def _check_linear(fun: Callable[..., Any], avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]) -> None:
     """Raises TypeError where arguments or results have dtypes in which nothing is linear."""
-    every = [*avals, *out_avals]
+    every = [a for a in (*avals, *out_avals) if not a.is_high]
     if not any(all(a.dtype in kind for a in every) for kind in (dtypes.INEXACT, dtypes.INTEGERS)):
         raise TypeError(
             "linear_transpose only supports functions from and to floats and complex numbers, or from and to integers, "

@@ -49,8 +49,8 @@ from xpr.control.compiled import clear_compiled
 from xpr.control.refs import check_aliases
 from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call as call_jaxpr
-from xpr.core.avals import ShapedArray, aval_of, full_name, integer, is_type_alone, shortened
-from xpr.core.interpreter import Tracer, context, transformation
+from xpr.core.avals import ShapedArray, aval_of, full_name, integer, is_of_users, is_type_alone, shortened
+from xpr.core.interpreter import Tracer, context, current_type, transformation
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.primitive import all_primitives
 from xpr.core.refs import AbstractRef, Ref
@@ -62,6 +62,7 @@ from xpr.primitives.sharding_constraint import constrain
 from xpr.transforms.boundary import boundary
 from xpr.transforms.calls import Call, in_range
 from xpr.transforms.flat import FlatFunction, as_array, named_like, signature_of
+from xpr.transforms.on_arrays import lowered
 from xpr.transforms.stage import StageTrace, is_staged, stage
 
 __all__ = ["clear_caches", "jit"]
@@ -70,18 +71,21 @@ __all__ = ["clear_caches", "jit"]
 class _Caches:
     """The caches of one function under one set of options."""
 
-    __slots__ = ("traces", "compiled", "known", "reason", "__weakref__")
+    __slots__ = ("traces", "compiled", "known", "reason", "variants", "__weakref__")
 
     def __init__(self, options: JitOptions) -> None:
         # Why other processes trace the last call, too; "" if they don't, None if unknown.
         self.reason: str | None = None
         self.traces: dict[Any, Traced] = {}
+        # By the keys of calls whose program closes over mutable values: these with their states, one for each trace.
+        self.variants: dict[Any, list[list[tuple[Any, Any]]]] = {}
         self.compiled: dict[Any, Compiled] = {}
         self.known = KnownCalls(options.static)
         _all_caches.add(self)
 
     def clear(self) -> None:
         self.traces.clear()
+        self.variants.clear()
         self.compiled.clear()
         self.known.clear()
 
@@ -143,13 +147,14 @@ mappings.when_scarce(clear_caches)
 
 def _makes_an_array(x: Any) -> bool:
     """Whether an argument is an object with `__jax_array__`, other than a symbolic dimension."""
-    return hasattr(type(x), "__jax_array__") and not is_symbolic_dim(x)
+    return hasattr(type(x), "__jax_array__") and not is_symbolic_dim(x) and not is_of_users(x)
 
 
 def _type_of_argument(x: Any) -> ShapedArray:
     if _makes_an_array(x):
         raise TypeError("It is no array, but makes one.")
-    return aval_of(x)
+    aval = aval_of(x)
+    return current_type(x) if aval.is_high else aval  # type: ignore[no-any-return]  # a user's type
 
 
 class JitFunction(KnownCaller):
@@ -212,6 +217,8 @@ class JitFunction(KnownCaller):
         except TypeError as error:
             self.check_arrays(call, error)
             raise
+        if call.key in self.caches.variants:
+            self.pick_variant(call)
         trace = context.trace
         if not isinstance(trace, EvalTrace) or not trace.runs_programs:
             traced = self.traced(call)
@@ -295,9 +302,12 @@ class JitFunction(KnownCaller):
                     raise OverflowError(f"{what} {error}") from None
 
     def check_refs(self, stage: Traced | Compiled, call: Call) -> None:
-        """Raises RefError if the function gets a ref twice."""
+        """Raises RefError if the function gets a ref, or a mutable value of a user's type, twice."""
         if stage.refs is not None:
             check_aliases("jit", self.fun, lambda: call.names(self.fun), call.leaves, stage.refs.closed_over)
+        elif any(aval.has_qdd for aval in call.avals):
+            closed_over = stage.closed_over if isinstance(stage, Traced) else ()
+            check_aliases("jit", self.fun, lambda: call.names(self.fun), call.leaves, closed_over)
 
     def check_committed(self, compiled: Compiled, call: Call) -> None:
         """Raises ValueError where an argument is on other devices than `compiled` is for, or partitioned otherwise.
@@ -370,11 +380,30 @@ class JitFunction(KnownCaller):
             )
         explain_miss(self.fun, call.key, list(self.caches.traces), lambda: call.names(self.fun))
         traced = self.newly_traced(call, shardings)
+        self.note_variant(call, traced)
         if not any(isinstance(c, Tracer) or (type(c) is Ref and c.owner is not None) for c in traced.jaxpr.consts):
             self.caches.traces[call.key] = traced
-        elif isinstance(trace := transformation(), StageTrace):
+        elif isinstance(trace := transformation(), StageTrace) and (traced.refs is not None or not traced.closed_over):
             trace.calls[self.caches, call.key] = traced
         return traced
+
+    def pick_variant(self, call: Call) -> None:
+        """Makes the key of a call that of the trace for the present states of mutable values that it closes over."""
+        variants = self.caches.variants[call.key]
+        number = next((i for i, each in enumerate(variants) if _is_current(each)), len(variants))
+        call.key = (call.key, number)
+
+    def note_variant(self, call: Call, traced: Traced) -> None:
+        """Remembers the states in which the mutable values are that a trace closes over, if there are any."""
+        pairs = zip(traced.jaxpr.jaxpr.constvars, traced.jaxpr.consts)
+        states = [(x, v.aval) for v, x in pairs if v.aval.has_qdd]
+        if any(isinstance(x, Tracer) for x, _ in states):
+            return  # it is not kept
+        key = call.key[0] if type(call.key[0]) is tuple and call.key[0] in self.caches.variants else call.key
+        if states or key is not call.key:
+            variants = self.caches.variants.setdefault(key, [])
+            call.key = (key, len(variants))
+            variants.append(states)
 
     def cached_trace(self, call: Call) -> Traced | None:
         """The jaxpr that was traced for the types of a call, by this function or while an outer one is staged."""
@@ -423,6 +452,8 @@ class JitFunction(KnownCaller):
 
         What refs hold is donated in any case, and they remain.
         """
+        if any(aval.is_high for aval in (*closed.in_avals, *closed.out_avals)):
+            return []
         donated = [i for i in donated if type(closed.in_avals[i]) is not AbstractRef]
         if not donated:
             return []
@@ -447,10 +478,11 @@ class JitFunction(KnownCaller):
     def compiled_for(self, call: Call) -> Compiled:
         """The program for a call on its arguments' devices, compiled the first time."""
         leaves = [x.held() if type(x) is Ref else x for x in call.leaves]
-        device = self.device() or device_of(leaves, self.at_line, lambda: call.names(self.fun))
-        placement = shardings_of(leaves) if type(device) is NamedSharding else device
-        if any(map(layout_of, leaves)):
-            placement = tuple([x.format if type(x) is Array and x.committed else None for x in leaves])
+        arrays = lowered(call.avals, leaves)
+        device = self.device() or device_of(arrays, self.at_line, lambda: call.names(self.fun))
+        placement = shardings_of(arrays) if type(device) is NamedSharding else device
+        if any(map(layout_of, arrays)):
+            placement = tuple([x.format if type(x) is Array and x.committed else None for x in arrays])
         key = (call.key, placement)
         try:
             compiled = self.caches.compiled.get(key)
@@ -496,8 +528,12 @@ class JitFunction(KnownCaller):
         """Traces without compiling; arguments may be anything with a shape and a dtype."""
         call = self.flattened(args, kwargs)
         call.typed(list(map(shaped, call.leaves)))
+        if call.key in self.caches.variants:
+            self.pick_variant(call)
         traced = self.traced(call)
         device = self.device()
+        if traced.has_user_values:
+            return traced.placed(call.names(self.fun), device, None)
         shardings = program_shardings(self.fun, self.options, traced, device, call.leaves)
         layouts = requested_layouts(self.fun, self.options, traced, call.leaves, shardings is not None)
         return traced.placed(call.names(self.fun), device, shardings, layouts)
@@ -530,10 +566,15 @@ class JitFunction(KnownCaller):
 
 def _by_reference(traced: Traced, leaves: Sequence[Any]) -> list[Any]:
     """Runs a traced function in NumPy."""
-    program, refs = traced.program, traced.refs
+    program, refs = traced.program, traced.state
     outs = reference_eval(program.jaxpr, program.consts, *(leaves if refs is None else refs.inputs(leaves, ())))
     arrays = [Array(a, x) for a, x in zip(program.out_avals, outs)]
     return arrays if refs is None else refs.store(leaves, arrays)
+
+
+def _is_current(states: Sequence[tuple[Any, Any]]) -> bool:
+    """Whether mutable values are in the states in which a function was traced that closes over them."""
+    return all(current_type(x) == aval for x, aval in states)
 
 
 class _Bound:

@@ -9,6 +9,7 @@ from xpr import tree
 from xpr.api.make_jaxpr import ShapeDtypeStruct
 from xpr.api.options import JitOptions
 from xpr.api.stages import ProgramShardings, Traced
+from xpr.api.user_values import UserValues
 from xpr.backend.devices import check_device
 from xpr.backend.mesh import AbstractMesh, Mesh, MeshOfProcesses
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, typed
@@ -166,7 +167,7 @@ def program_shardings(
     Raises:
       ValueError: a sharding doesn't fit an argument or a result.
     """
-    program, refs, mesh = traced.program, traced.refs, mesh_of(traced.jaxpr.jaxpr)
+    program, refs, mesh = traced.program, traced.state, mesh_of(traced.jaxpr.jaxpr)
     if options.device is not None:
         _check_is_alone(fun, options.device, mesh)
         if mesh is None:
@@ -174,7 +175,10 @@ def program_shardings(
     requested_in, requested_out = (
         [_with_devices(each, device) for each in requested] for requested in requested_shardings(fun, options, traced)
     )
-    if refs is not None:
+    if type(refs) is UserValues:
+        leaves = refs.inputs(leaves, ())
+        requested_in, requested_out = refs.spread(requested_in, requested_out)
+    elif refs is not None:
         leaves = [*leaves, *(x.held() for x in refs.closed_over)]
         requested_in += [None] * len(refs.closed_over)
     current = [x.sharding if type(x) is ShapeDtypeStruct else s for x, s in zip(leaves, shardings_of(leaves))]

@@ -13,8 +13,9 @@ from xpr.backend.sharding import NamedSharding, PartitionSpec
 from xpr.compile.argument_shardings import ArgumentShardings
 from xpr.compile.known_calls import KnownCaller
 from xpr.config import settings
-from xpr.core.avals import ManualAxisType, ShapedArray, aval_of
-from xpr.core.interpreter import NamedAxis, axes_in_scope
+from xpr.core.avals import ManualAxisType, ShapedArray, aval_of, is_of_users, without_state
+from xpr.core.hi_types import AbstractValue
+from xpr.core.interpreter import NamedAxis, axes_in_scope, current_type
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.refs import AbstractRef
 from xpr.core.source import check_function
@@ -122,8 +123,10 @@ class ShapeDtypeStruct:
         return cls(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
 
     @classmethod
-    def of_type(cls, aval: Any) -> ShapeDtypeStruct:
-        """The struct of a type, whose sharding is over Explicit axes of a mesh, if it has one."""
+    def of_type(cls, aval: Any) -> Any:
+        """The struct of a type, with its sharding over Explicit axes of a mesh if it has one; a user's type itself."""
+        if aval.is_high:
+            return without_state(aval)
         explicit = None if type(aval) is AbstractRef else aval.explicit
         struct = cls(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=explicit and aval.sharding)
         struct.aval = aval
@@ -188,8 +191,10 @@ class ShapeDtypeStruct:
 
 def shaped(x: Any) -> Any:
     """The aval of an array, or of anything with a shape and a dtype; types are their own."""
-    if isinstance(x, (ShapedArray, AbstractRef)):
+    if isinstance(x, AbstractValue):
         return x
+    if is_of_users(x):
+        return current_type(x)
     if hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, (np.ndarray, np.generic)):
         return getattr(x, "aval", None) or ShapedArray(x.shape, dtypes.canonical(x.dtype))
     return aval_of(x)

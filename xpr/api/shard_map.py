@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from xpr.control.devices.shard_map import ManualMesh
 from xpr.control.groups import mask, split_list
 from xpr.control.refs import check_aliases, on_values
 from xpr.core.avals import ShapedArray, aval_of
+from xpr.core.hi_types import HiPspec
 from xpr.core.interpreter import Tracer, context, current
 from xpr.core.jaxpr import ClosedJaxpr
 from xpr.core.primitive import cache_key
@@ -263,6 +265,8 @@ def _check_arguments(
 ) -> None:  # fmt: skip
     """Raises ValueError where a spec has more elements than an argument has axes, or doesn't divide them."""
     for i, (aval, spec) in enumerate(zip(avals, specs)):
+        if aval.is_high:
+            continue
         sharding = NamedSharding(manual.mesh, spec)
         fits = len(spec) <= aval.ndim
         if fits and not any(n % count for n, count in zip(aval.shape, sharding.shard_counts(aval.ndim))):
@@ -417,6 +421,8 @@ def _manual_spec(aval: ShapedArray, manual: ManualMesh) -> PartitionSpec:
 
 def _with_sums(x: Any, spec: PartitionSpec, manual: ManualMesh) -> Any:
     """An operand that is unreduced and reduced over the axes that its spec says."""
+    if aval_of(x).is_high:
+        return x
     current = _manual_spec(aval_of(x), manual)
     if current.unreduced == spec.unreduced and current.reduced == spec.reduced:
         return x
@@ -457,13 +463,13 @@ def _flat_specs(
 ) -> list[PartitionSpec]:
     """The spec of each leaf."""
     what = f"shard_map: {name} of {describe_function(fun)}"
-    if isinstance(specs, PartitionSpec):
+    if isinstance(specs, (PartitionSpec, HiPspec)):
         flat: Sequence[Any] = [specs] * structure.num_leaves
     else:
         flat = tree.flatten_prefix(specs, structure, f"shard_map {name}", is_leaf=_is_spec)
     if name == "in_specs":
         flat = [PartitionSpec() if spec is None else spec for spec in flat]
-    for spec in flat:
+    for spec in chain.from_iterable(each.to_lo() if isinstance(each, HiPspec) else [each] for each in flat):
         if not isinstance(spec, PartitionSpec):
             raise TypeError(f"{what} holds {spec!r}, which is no PartitionSpec; P() partitions no axis.")
         names = [axis for entry in spec for axis in axes_of(entry)]
@@ -540,7 +546,7 @@ def _check_results(
     names = [f"result{path} of {describe_function(fun)}" for path in result_paths(out_tree)]
     names += [f"what {describe_function(fun)} writes to {name}" for name in refs]
     for name, aval, spec in zip(names, closed.out_avals, out_specs):
-        if len(spec) > aval.ndim:
+        if not aval.is_high and len(spec) > aval.ndim:
             raise ValueError(
                 f"shard_map: {name} has type {aval.str_short()}, of {aval.ndim} axes, and its spec is {spec!r}, which "
                 f"has length {len(spec)}."
@@ -550,7 +556,8 @@ def _check_results(
     results_vary = varying_axes(closed.jaxpr, list(map(manual.varying_axes, in_specs)))
     for name, varying, spec in zip(names, results_vary, out_specs):
         same = manual.varying_axes(spec)
-        never = [axis for axis in manual.axes if axis in spec.unreduced and axis not in varying]
+        unreduced = () if isinstance(spec, HiPspec) else spec.unreduced
+        never = [axis for axis in manual.axes if axis in unreduced and axis not in varying]
         if never:
             raise ValueError(
                 f"shard_map: {name} is the same on all devices along {never[0]!r}, and by {spec!r} of out_specs it is "

@@ -69,7 +69,10 @@ class Stage:
         """The structure of the result, a `ShapeDtypeStruct` at each leaf."""
         avals, shardings = self.interface.out_avals, self.out_shardings()
         structs = [
-            ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=s) for a, s in zip(avals, shardings)
+            ShapeDtypeStruct.of_type(a)
+            if a.is_high
+            else ShapeDtypeStruct(a.shape, a.dtype, weak_type=a.weak_type, sharding=s)
+            for a, s in zip(avals, shardings)
         ]
         return tree.unflatten(self.out_tree, structs)
 

@@ -15,6 +15,7 @@ from xpr.api.compiled import Compiled, CompiledForSeveral
 from xpr.api.options import OWN_OPTIONS, check_options
 from xpr.api.ref_state import RefState
 from xpr.api.stage_base import Stage
+from xpr.api.user_values import UserValues, user_values
 from xpr.artifacts.interface import Interface
 from xpr.backend import compiler, devices, portable
 from xpr.backend.layout import Format, Layout, RequestedLayouts
@@ -29,6 +30,7 @@ from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from xpr.errors import DeviceNotFound
 from xpr.passes.discharge import uses_of_refs
 from xpr.transforms.boundary import boundary
+from xpr.transforms.on_arrays import arrays_alone
 
 
 def match_donations(jaxpr: Jaxpr, donated: Sequence[int]) -> tuple[list[int], list[int]]:
@@ -83,7 +85,7 @@ class Traced(Stage):
     """
 
     __slots__ = (
-        "jaxpr", "program", "refs", "in_shardings", "_options", "_in_steps", "_device", "_shardings", "_layouts"
+        "jaxpr", "refs", "in_shardings", "_compiled", "_options", "_in_steps", "_device", "_shardings", "_layouts"
     )  # fmt: skip
 
     def __init__(
@@ -92,7 +94,10 @@ class Traced(Stage):
     ):  # fmt: skip
         self.jaxpr = jaxpr
         self.refs = RefState(jaxpr) if uses_of_refs(jaxpr.jaxpr).any else None
-        self.program = self.refs.program if self.refs else jaxpr  # which is compiled
+        program = self.refs.program if self.refs else jaxpr
+        self._compiled: tuple[ClosedJaxpr, RefState | UserValues | None] | None = None
+        if not program.is_high:
+            self._compiled = program, self.refs
         names = [f"argument {i}" for i in range(in_tree.num_leaves)]
         self.interface = Interface(
             name, in_tree, out_tree, jaxpr.in_avals, jaxpr.out_avals, names, tuple(donated), asked
@@ -103,13 +108,53 @@ class Traced(Stage):
         self._shardings: ProgramShardings | None = None
         self._layouts: RequestedLayouts | None = None
 
+    @property
+    def has_user_values(self) -> bool:
+        """Whether it takes, returns or closes over values of users' types."""
+        jaxpr = self.jaxpr.jaxpr
+        return any(v.aval.is_high for v in (*jaxpr.constvars, *jaxpr.invars, *jaxpr.outvars))
+
+    @property
+    def closed_over(self) -> list[Any]:
+        """The refs that it closes over, or the mutable values of users' types."""
+        if self.refs is not None:
+            return self.refs.closed_over
+        return [x for v, x in zip(self.jaxpr.jaxpr.constvars, self.jaxpr.consts) if v.aval.has_qdd]
+
+    @property
+    def program(self) -> ClosedJaxpr:
+        """The program that is compiled: of arrays alone."""
+        return self._to_compile()[0]
+
+    @property
+    def state(self) -> RefState | UserValues | None:
+        """What turns the arguments and results of the function into those of the program; None if they are the same."""
+        return self._to_compile()[1]
+
+    @property
+    def lojax(self) -> Traced:
+        """The same with the program that is compiled as its jaxpr, by JAX's name: it is one of arrays alone."""
+        made = self.placed(self.interface.names, self._device, self._shardings, self._layouts)
+        made.jaxpr = self.program
+        return made
+
+    def _to_compile(self) -> tuple[ClosedJaxpr, RefState | UserValues | None]:
+        if self._compiled is None:  # values of users' types are replaced when they have to be
+            program = self.refs.program if self.refs else self.jaxpr
+            values = user_values(program, self.refs)
+            if values is None:
+                self._compiled = arrays_alone(program), self.refs
+            else:
+                self._compiled = values.program, values
+        return self._compiled
+
     def placed(
         self, names: Sequence[str], device: Any, shardings: ProgramShardings | None,
         layouts: RequestedLayouts | None = None,
     ) -> Traced:  # fmt: skip
         """A copy with the names of arguments, to be lowered for a device, or for several with shardings."""
         made = object.__new__(Traced)
-        made.jaxpr, made.program, made.refs = self.jaxpr, self.program, self.refs
+        made.jaxpr, made._compiled, made.refs = self.jaxpr, self._compiled, self.refs
         made.in_shardings, made._options = self.in_shardings, self._options
         made.interface, made._in_steps = self.interface._replace(names=names), self._in_steps
         made._device, made._shardings, made._layouts = device, shardings, layouts
@@ -126,7 +171,7 @@ class Traced(Stage):
         return tree.unflatten(self.out_tree, self.interface.out_avals)
 
     def out_shardings(self) -> Sequence[Any]:
-        program = self.program_shardings()
+        program = None if self.has_user_values else self.program_shardings()
         if program is not None:
             shardings: Sequence[Any] = program.outputs
         elif self._device is not None:
@@ -199,7 +244,7 @@ class Traced(Stage):
 
     def donated(self) -> list[int]:
         """The positions of donated arguments, the values of refs among them where the program is on one device."""
-        refs = () if self.refs is None or self.program_shardings() is not None else self.refs.donated
+        refs = () if self.state is None or self.program_shardings() is not None else self.state.donated
         return [*self.interface.donated, *refs]
 
     def program_shardings(self) -> ProgramShardings | None:
@@ -332,7 +377,7 @@ class Lowered(Stage):
                 "them, in their order along its axes; or lower or call it for a Mesh, as inside of xpr.set_mesh(mesh)."
             )
         device = self._compiled_on(device_assignment)
-        name, consts, refs = self.interface.name, self.traced.program.consts, self.traced.refs
+        name, consts, refs = self.interface.name, self.traced.program.consts, self.traced.state
         if isinstance(self._program, SegmentedProgram):
             if device is not self._device:
                 return self.traced.placed(self.interface.names, device, None).lower().compile(compiler_options)

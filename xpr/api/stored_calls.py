@@ -141,7 +141,7 @@ class StoredCall:
         """Raises Refused where tracing showed something that the key doesn't tell."""
         if type(compiled) is not Compiled or traced.in_shardings is not None:
             raise Refused("it runs on several devices")
-        if traced.refs is not None:
+        if traced.state is not None:
             raise Refused("it reads or writes refs")
         if notices() != self.notices:
             raise Refused("a warning was given while it was traced")

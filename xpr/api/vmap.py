@@ -14,6 +14,7 @@ from xpr.control.activity import affected_outputs
 from xpr.control.refs import RefRows, check_aliases
 from xpr.core.avals import Zero, aval_of, describe
 from xpr.core.explicit import ExplicitSharding
+from xpr.core.hi_types import MappingSpec
 from xpr.core.interpreter import NamedAxis, axes_in_scope
 from xpr.core.jaxpr import constvars_to_invars, effects
 from xpr.core.ref_views import refuse_split_views
@@ -68,7 +69,7 @@ def vmap(
     check_function(fun, "vmap")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
-    if not isinstance(in_axes, (int, tuple, type(None), *[each.spec for each in handlers.values()])):
+    if not isinstance(in_axes, (int, tuple, type(None), MappingSpec, *[each.spec for each in handlers.values()])):
         raise TypeError(
             "vmap in_axes must be an int or None for all arguments, or a tuple with one of these for each, and is "
             f"{in_axes!r}."
@@ -162,13 +163,14 @@ def input_dims(
         axes = [*flat_prefix, *[0] * (len(leaves) - len(flat_prefix))]
     blanks = [0 if axis is None else x for x, axis in zip(leaves, axes)]  # what isn't mapped may be any object
     try:
-        ndims = [aval_of(x).ndim for x in blanks]
+        avals = list(map(aval_of, blanks))
     except TypeError:
         _check_arrays(what, fun, argument_names(fun, args, kwargs), blanks)
         raise
-    for i, (x, ndim, axis) in enumerate(zip(leaves, ndims, axes)):
-        if axis is None:
+    for i, (x, aval, axis) in enumerate(zip(leaves, avals, axes)):
+        if axis is None or aval.is_high:
             continue
+        ndim = aval.ndim
         if not isinstance(axis, int) or isinstance(axis, bool):
             raise TypeError(f"{what} in_axes must be an int, None, or a tree of these, and it holds {axis!r}.")
         if not -ndim <= axis < ndim:
@@ -204,7 +206,8 @@ def mapped_size(
     dims: Sequence[int | None],
     axis_size: int | None,
 ) -> int:
-    sizes = {aval_of(x).shape[d] for x, d in zip(leaves, dims) if d is not None}
+    mapped = [(x, d) for x, d in zip(leaves, dims) if d is not None and not aval_of(x).is_high]
+    sizes = {aval_of(x).shape[d] for x, d in mapped}
     if axis_size is not None:
         if not sizes:
             _check_axis_size(what, axis_size)
@@ -257,7 +260,8 @@ def explicit_rows(
     Raises:
       ValueError: those of two arguments are partitioned differently.
     """
-    mapped = {i: (aval_of(x), d) for i, (x, d) in enumerate(zip(leaves, dims)) if d is not None}
+    of_leaves = [(i, aval_of(x), d) for i, (x, d) in enumerate(zip(leaves, dims)) if d is not None]
+    mapped = {i: (aval, d) for i, aval, d in of_leaves if not aval.is_high}
     mesh = next((aval.explicit.mesh for aval, _ in mapped.values() if aval.explicit is not None), None)
     if mesh is None:
         return None
@@ -291,9 +295,12 @@ def _move_mapped_axes(
     else:
         _check_out_axes(out_axes)
         targets = tree.flatten_prefix(out_axes, out_tree, "vmap out_axes")
-    ndims = [aval_of(x).ndim for x in outs]
     moved = []
-    for i, (x, ndim, dim, target) in enumerate(zip(outs, ndims, dims, targets)):
+    for i, (x, dim, target) in enumerate(zip(outs, dims, targets)):
+        if aval_of(x).is_high:
+            moved.append(_of_users(fun, x, dim, target))
+            continue
+        ndim = aval_of(x).ndim
         if target is None:
             if dim is not None:
                 if not size or i not in same():
@@ -322,9 +329,23 @@ def _move_mapped_axes(
     return moved
 
 
+def _of_users(fun: Callable[..., Any], x: Any, dim: Any, target: Any) -> Any:
+    """A result of a type that a user defines, which is mapped as `out_axes` say already.
+
+    Raises:
+      ValueError: it is mapped otherwise.
+    """
+    if dim != target:
+        raise ValueError(
+            f"vmap: a result of {describe_function(fun)} of type {aval_of(x).str_short()} is mapped as {dim!r}, and "
+            f"out_axes say {target!r}. Values of one's own types are not moved: give {dim!r} as out_axes."
+        )
+    return x
+
+
 def _check_out_axes(out_axes: Any) -> None:
     for axis in tree.leaves(out_axes):
-        if not isinstance(axis, (int, np.integer)):
+        if not isinstance(axis, (int, np.integer, MappingSpec)):
             raise TypeError(f"vmap out_axes must be an int, None, or a tree of these, and it holds {axis!r}.")
 
 

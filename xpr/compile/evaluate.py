@@ -28,13 +28,14 @@ from xpr.compile.tiering import is_operation_tiered, is_tiered
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import Trace, Tracer, context, install_base
-from xpr.core.jaxpr import Jaxpr, JaxprEqn, Var, jaxprs_in_params
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Var, constvars_to_invars, jaxprs_in_params
 from xpr.core.memory import MemorySpace
 from xpr.core.primitive import Primitive, Unsupported, key_of, no_rule
 from xpr.core.result_types import with_unreduced
 from xpr.core.source import here
 from xpr.errors import UnsupportedRule
 from xpr.passes.physical import physical
+from xpr.transforms.on_arrays import on_arrays, run_on_arrays
 
 
 class OperationPlan:
@@ -220,6 +221,10 @@ def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any], name: str, donated: tuple[int, 
         if buffers is not None:
             executable = recent.executable
             return [Array(aval, None, b) for aval, b in zip(executable.out_avals, executable.run(buffers))]
+    if jaxpr.is_high:
+        program = on_arrays(jaxpr)
+        arguments = [*program.jaxpr.consts, *program.arguments(args)]
+        return program.results(args, run_jaxpr(constvars_to_invars(program.jaxpr), arguments, name))
     device = device_of(args, name)
     mesh = mesh_with_devices(mesh_of(jaxpr), device)
     if mesh is not None or type(device) is NamedSharding:
@@ -274,7 +279,8 @@ def run_operation(
     primitive: Primitive, args: Sequence[Any], params: dict[str, Any], donated: tuple[int, ...] = ()
 ) -> list[Any]:
     """Runs an operation that holds jaxprs as a program, memoized with the first of those."""
-    return run_jaxpr(operation_jaxpr(primitive, args, params), args, primitive.name, donated)
+    jaxpr = operation_jaxpr(primitive, args, params)
+    return run_on_arrays(primitive, args, params) if jaxpr.is_high else run_jaxpr(jaxpr, args, primitive.name, donated)
 
 
 def operation_jaxpr(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Jaxpr:

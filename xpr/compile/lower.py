@@ -32,6 +32,7 @@ from xpr.passes.physical import physical
 from xpr.primitives.random_bits import threefry2x32_p
 from xpr.primitives.rng_bit_generator import rng_bit_generator_p
 from xpr.primitives.sharding_constraint import reshard_p
+from xpr.transforms.on_arrays import arrays_alone
 from xpr.transforms.stage import stage
 
 
@@ -370,6 +371,8 @@ def lower_operation(
     operand_avals = [v.aval.plain.update(weak_type=False) for v in operands]  # numbers have the dtype of the operation
     closed = stage(lambda *xs: primitive.lower_as(*xs, **params), operand_avals)  # type: ignore[misc]
     check_lowered(primitive.name, closed.out_avals, avals)
+    if closed.is_high:
+        closed = arrays_alone(closed)
     return lower_eqns(builder, physical(closed.jaxpr), [*constants(builder, closed), *operands])
 
 

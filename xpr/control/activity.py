@@ -11,8 +11,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from xpr import dtypes
-from xpr.core.avals import Zero
+from xpr.core.avals import Zero, is_differentiable
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal
 from xpr.core.regions import propagate, regions_of
 
@@ -40,7 +39,7 @@ def affected_outputs(jaxpr: Jaxpr, affected: Sequence[bool], differentiable: boo
 
 
 def _may_carry(var: Any, differentiable: bool) -> bool:
-    return not differentiable or var.aval.dtype in dtypes.INEXACT
+    return not differentiable or is_differentiable(var.aval)
 
 
 def _affected_results(eqn: JaxprEqn, flags: list[bool], differentiable: bool) -> list[bool]:

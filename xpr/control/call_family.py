@@ -23,6 +23,7 @@ from xpr.control.activity import is_active
 from xpr.control.groups import mask, split_list, unmask
 from xpr.control.refs import call_on_values
 from xpr.core.avals import ShapedArray, same_types, types_of
+from xpr.core.hi_types import at_end, leave_in_final_states
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, constvars_to_invars
 from xpr.core.primitive import Linear, Primitive, register
 from xpr.passes.dce import smaller_call
@@ -30,6 +31,7 @@ from xpr.passes.discharge import uses_of_refs
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
 from xpr.transforms.linearize import Linearized, LinearizeTrace, linearize_jaxpr
+from xpr.transforms.on_arrays import on_arrays
 from xpr.transforms.transpose import transpose_jaxpr
 
 Specs = Sequence[Any]
@@ -78,6 +80,10 @@ class JaxprCall:
         Raises:
           TypeError: the jaxpr takes others.
         """
+        if self.jaxpr.is_high:
+            self.check(avals)
+            leave_in_final_states(avals, self.jaxpr.in_avals)
+            return list(map(at_end, self.jaxpr.out_avals))
         known = self.jaxpr.memo.get("types")
         if known is None or known[0] != avals:
             self.check(avals)
@@ -126,6 +132,11 @@ class JaxprCall:
         """Calls the batched jaxpr."""
         closed, out_dims = batch_jaxpr(self.jaxpr, size, tuple(dims), axis_name)
         return self.bind(closed, values), out_dims
+
+    def on_arrays(self, values: Sequence[Any]) -> list[Any]:
+        """Calls the jaxpr on the arrays that values of users' types consist of."""
+        program = self.derived(on_arrays)
+        return program.results(values, self.bind(program.jaxpr, program.arguments(values)))
 
     def smaller(self, jaxpr: Jaxpr, inputs: Sequence[bool], used: Sequence[bool]) -> dict[str, Any]:
         """The parameters of a call of the part of the jaxpr with these arguments and results."""
@@ -231,6 +242,7 @@ def call_family(
             dce=dce,
             split=split,
             threaded=threaded,
+            on_arrays=lambda args, params: kind(primitive, params).on_arrays(args),
             mesh=mesh,
             multiple_results=True,
             regions=regions,

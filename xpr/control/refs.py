@@ -152,15 +152,15 @@ def refuse_refs(what: str, fun: Callable[..., Any], values: Sequence[Any], inste
 def check_aliases(
     what: str, fun: Callable[..., Any], names: Callable[[], Sequence[str]], leaves: Sequence[Any], consts: Sequence[Any]
 ) -> None:
-    """Checks that a function gets each ref once.
+    """Checks that a function gets each ref, and each mutable value of a user's type, once.
 
     Raises:
-      RefError: a ref is passed twice, or passed to a function that closes over it.
+      RefError: one is passed twice, or passed to a function that closes over it.
     """
-    positions: dict[int, int] = {}  # of the refs among the leaves, by their ids
-    closed_over = {id(x) for x in consts if type(x) is Ref}
+    positions: dict[int, int] = {}  # of those among the leaves, by their ids
+    closed_over = {id(x) for x in consts if _is_mutable(x)}
     for i, x in enumerate(leaves):
-        if type(x) is not Ref:
+        if not _is_mutable(x):
             continue
         if id(x) in positions:
             name = names()
@@ -170,9 +170,15 @@ def check_aliases(
         positions[id(x)] = i
 
 
-def _aliased(what: str, ref: Ref, how: str, fun: Callable[..., Any]) -> str:
-    """The message for a ref that a function gets twice."""
+def _is_mutable(x: Any) -> bool:
+    aval = getattr(x, "aval", None)
+    return type(x) is Ref or (aval is not None and aval.has_qdd)
+
+
+def _aliased(what: str, ref: Any, how: str, fun: Callable[..., Any]) -> str:
+    """The message for a ref, or a mutable value of a user's type, that a function gets twice."""
+    kind, instead = ("a Ref", "ref[...]") if type(ref) is Ref else ("a mutable value", "as box.get() of a Box")
     return (
-        f"{what}: only one reference to a mutable array can be passed or closed over, and for {what} a Ref of type "
-        f"{ref.aval.str_short()} {how} of {describe_function(fun)}.\nPass it once, or pass what it holds: ref[...]."
+        f"{what}: only one reference to a mutable array can be passed or closed over, and for {what} {kind} of type "
+        f"{ref.aval.str_short()} {how} of {describe_function(fun)}.\nPass it once, or pass what it holds: {instead}."
     )

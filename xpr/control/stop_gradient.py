@@ -9,6 +9,7 @@ from xpr.core.avals import aval_of
 from xpr.dtypes import ANY, INEXACT
 from xpr.primitives.elementwise_rules import ZERO, elementwise
 from xpr.primitives.sharding_rules import sums_of_first
+from xpr.primitives.user_values import stop_gradient_of_value_p
 
 __all__ = ["stop_gradient", "stop_gradient_p"]
 
@@ -33,10 +34,11 @@ def stop_gradient(x: Any) -> Any:
     >>> xpr.grad(lambda x: x * xpr.lax.stop_gradient(x))(3.0)
     Array(3., dtype=float32, weak_type=True)
     """
-    if hasattr(x, "aval"):
-        return stop_gradient_p.bind(x) if x.aval.dtype in INEXACT else x
-    return tree.map(_stopped, x)
+    return _stopped(x) if hasattr(x, "aval") else tree.map(_stopped, x)
 
 
 def _stopped(x: Any) -> Any:
-    return stop_gradient_p.bind(x) if aval_of(x).dtype in INEXACT else x
+    aval = aval_of(x)
+    if aval.is_high:
+        return x if aval.has_qdd else stop_gradient_of_value_p.bind(x)
+    return stop_gradient_p.bind(x) if aval.dtype in INEXACT else x

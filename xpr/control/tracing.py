@@ -15,8 +15,8 @@ from typing import Any
 from xpr import tree
 from xpr.config import settings
 from xpr.control.refs import with_values_read
-from xpr.core.avals import ShapedArray, aval_of
-from xpr.core.interpreter import Tracer, context
+from xpr.core.avals import ShapedArray, aval_of, same_kind
+from xpr.core.interpreter import Tracer, context, current_type
 from xpr.core.jaxpr import ClosedJaxpr, FillerVar, Jaxpr
 from xpr.core.refs import Ref
 from xpr.core.source import describe_function
@@ -252,7 +252,8 @@ def types_of_leaves(what: str, name: str, structure: Any, leaves: Sequence[Any])
     avals = []
     for i, leaf in enumerate(leaves):
         try:
-            avals.append(aval_of(leaf))
+            aval = aval_of(leaf)
+            avals.append(current_type(leaf) if aval.is_high else aval)
         except TypeError as error:
             path, _ = tree.leaves_with_path(tree.unflatten(structure, range(len(leaves))))[i]
             raise TypeError(f"{what}: at {name}{tree.keystr(path)}: {error}") from None
@@ -261,7 +262,7 @@ def types_of_leaves(what: str, name: str, structure: Any, leaves: Sequence[Any])
 
 def type_differences(
     name: str, in_tree: Any, expected: Sequence[ShapedArray], actual: Sequence[ShapedArray], words: tuple[str, str],
-    same: Callable[[ShapedArray, ShapedArray], bool] = lambda a, b: a.shape == b.shape and a.dtype == b.dtype,
+    same: Callable[[ShapedArray, ShapedArray], bool] = same_kind,
 ) -> list[str]:  # fmt: skip
     """A line for each leaf whose type differs: its path in `name`, and both types, introduced by `words`.
 

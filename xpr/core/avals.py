@@ -14,6 +14,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.explicit import ExplicitSharding, dimension_text, explicit_sharding, sums_text
+from xpr.core.hi_types import AbstractValue, AvalQDD
 from xpr.core.memory import MemorySpace, space_of_kind
 from xpr.core.meshes import AbstractMesh
 from xpr.dimensions.expressions import is_symbolic_dim
@@ -63,7 +64,7 @@ class ManualAxisType(NamedTuple):
         return ManualAxisType(self.varying, self.reduced, self.unreduced)
 
 
-class ShapedArray:
+class ShapedArray(AbstractValue):
     """The type of an array: its shape and dtype, and whether the dtype is weak (came from a Python scalar).
 
     Five more attributes have their defaults in nearly all types:
@@ -293,6 +294,8 @@ class ShapedArray:
         """The same type, not weak."""
         return ShapedArray(self.shape, self.dtype, False) if self.plain is self else self.update(weak_type=False)
 
+    normalize = strip_weak_type
+
     def to_tangent_aval(self) -> ShapedArray:
         """The type of this value's tangents: itself for inexact dtypes, float0 for the others."""
         if self.dtype in dtypes.INEXACT:
@@ -306,6 +309,37 @@ class ShapedArray:
         """The type of cotangents of tangents of this type: unreduced where it is reduced, and the other way round."""
         dual = self if self.explicit is None else self.with_explicit(self.explicit.dual)
         return dual if self.sums is None else dual.with_sums(self.sums[1], self.sums[0])
+
+    # As types that users define have them, which consist of arrays and of one another. Zeros and sums of arrays are
+    # computed in primitives/shapes.py, parts of shards in control/devices.
+
+    def to_ct_aval(self) -> ShapedArray:
+        """The type of this value's cotangents."""
+        return self.to_tangent_aval().dual
+
+    def lo_ty(self) -> list[ShapedArray]:
+        """The types of the arrays that a value consists of: this one."""
+        return [self]
+
+    def lower_val(self, hi_val: Any) -> list[Any]:
+        """The arrays that a value consists of: itself."""
+        return [hi_val]
+
+    def raise_val(self, lo_val: Any) -> Any:
+        """The value that consists of an array: itself."""
+        return lo_val
+
+    def leading_axis_spec(self) -> int:
+        """How a value is mapped along its first axis."""
+        return 0
+
+    def dec_rank(self, size: int | None, spec: int | None) -> ShapedArray:
+        """The type of a row of an array that is mapped along the axis `spec`, None where it is not mapped."""
+        return self if spec is None else self.without_axis(spec)
+
+    def inc_rank(self, size: int, spec: int | None) -> ShapedArray:
+        """The type of an array with `size` rows of this type along the axis `spec`, None where it is not mapped."""
+        return self if spec is None else self.with_axis(spec, size)
 
 
 def _dimension(n: Any) -> int:
@@ -329,13 +363,43 @@ def is_key(aval: ShapedArray) -> bool:
 
 
 def same_type(expected: ShapedArray, actual: ShapedArray) -> bool:
-    """Whether two types agree in shape, dtype, sharding and memory; weakness, varying axes and the mesh may differ."""
-    return expected is actual or (
+    """Whether two types agree in shape, dtype, sharding and memory; weakness, varying axes and the mesh may differ.
+
+    Types that users define agree if they are equal up to weakness, mutable ones whatever their state.
+    """
+    if expected is actual:
+        return True
+    if expected.is_high or actual.is_high:
+        expected, actual = without_state(expected), without_state(actual)
+        return bool(expected == actual or expected.normalize() == actual.normalize())
+    return (
         expected.shape == actual.shape
         and expected.dtype == actual.dtype
         and expected.explicit is actual.explicit
         and expected.memory_space is actual.memory_space
     )
+
+
+def same_kind(expected: Any, actual: Any) -> bool:
+    """Whether two types agree in shape and dtype; those that users define as `same_type` compares them."""
+    if expected.is_high or actual.is_high:
+        return same_type(expected, actual)
+    return bool(expected.shape == actual.shape and expected.dtype == actual.dtype)
+
+
+def without_state(aval: Any) -> Any:
+    """The type itself of one with the state of a mutable value; another type as it is."""
+    return aval.aval if type(aval) is AvalQDD else aval
+
+
+def is_differentiable(aval: Any) -> bool:
+    """Whether values of a type may have tangents: of inexact dtypes, or of a type that a user defines."""
+    return aval.is_high or aval.dtype in dtypes.INEXACT
+
+
+def is_float0(aval: Any) -> bool:
+    """Whether a type of tangents is that of values which have none."""
+    return not aval.is_high and aval.dtype == float0
 
 
 def same_types(expected: Sequence[ShapedArray], actual: Sequence[ShapedArray]) -> bool:
@@ -458,7 +522,7 @@ def check_number(aval: ShapedArray) -> None:
 
 def types_of(values: Iterable[Any]) -> str:
     """The types of values, or types themselves, as messages list them: `f32[2,3], i32[]`."""
-    return ", ".join([(x if type(x) is ShapedArray else aval_of(x)).str_short() for x in values])
+    return ", ".join([(x if isinstance(x, AbstractValue) else aval_of(x)).str_short() for x in values])
 
 
 class ConvertibleArrayError(TypeError):
@@ -466,13 +530,29 @@ class ConvertibleArrayError(TypeError):
 
 
 def array_in(x: Any) -> Any:
-    """The array that `__jax_array__` of an object returns; anything else unchanged."""
-    return x.__jax_array__() if hasattr(type(x), "__jax_array__") else x
+    """The array that `__jax_array__` of an object returns; anything else, values of users' types too, unchanged."""
+    return x.__jax_array__() if hasattr(type(x), "__jax_array__") and not is_of_users(x) else x
+
+
+def array_made_of(x: Any) -> Any:
+    """The array that `__jax_array__` of an object returns, or of a traced value of a user's type; others unchanged."""
+    if hasattr(type(x), "__jax_array__"):
+        return x.__jax_array__()
+    is_traced_user_value = getattr(x, "aval", None) is not None and x.aval.is_high
+    return x.__jax_array__() if is_traced_user_value and hasattr(x, "__jax_array__") else x
 
 
 def is_type_alone(x: Any) -> bool:
     """Whether an operand stands for an array of its type, and has no value, as a ShapeDtypeStruct."""
-    return hasattr(x, "aval") and not hasattr(x, "__array__") and not hasattr(type(x), "__jax_array__")
+    if not hasattr(x, "aval") or hasattr(x, "__array__") or hasattr(type(x), "__jax_array__"):
+        return False
+    return not is_of_users(x)
+
+
+def is_of_users(x: Any) -> bool:
+    """Whether a value is one of a class that a user has registered."""
+    aval = getattr(type(x), "aval", None)
+    return type(aval) is property and x.aval.is_high
 
 
 def refuse_without_value(x: Any) -> None:
@@ -495,8 +575,8 @@ def refuse_without_value(x: Any) -> None:
         )
 
 
-def typeof(x: Any) -> ShapedArray:
-    """The type of anything array-like: its shape, dtype and weakness.
+def typeof(x: Any) -> Any:
+    """The type of anything array-like: its shape, dtype and weakness; or the type of a value of a user's class.
 
     Raises:
       TypeError: `x` is no array.
@@ -505,7 +585,7 @@ def typeof(x: Any) -> ShapedArray:
     >>> xpr.typeof(1.0)
     ShapedArray(float32[], weak_type=True)
     """
-    return aval_of(x)
+    return without_state(aval_of(x))
 
 
 def describe(x: Any) -> str:

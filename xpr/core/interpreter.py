@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from xpr.core import source
-from xpr.core.avals import ShapedArray, check_index, check_number, check_truth
+from xpr.core.avals import ShapedArray, aval_of, check_index, check_number, check_truth
+from xpr.core.hi_types import attribute_of
 from xpr.errors import (
     AxisNameError,
     ConcretizationTypeError,
@@ -57,6 +58,10 @@ class Trace:
     def constant_of(self, value: Any) -> Any:
         """A new array as a value of this trace: a tracer while a program is staged, and else the array itself."""
         return value if self.parent is None else self.parent.constant_of(value)
+
+    def known_type(self, x: Any) -> Any:
+        """The type, with its state now, of a mutable value from outside that this trace has made its own; else None."""
+        return None
 
     def value_of(self, tracer: Tracer) -> Any:
         """The value of a tracer of this trace that has none itself, or None."""
@@ -264,7 +269,17 @@ class Tracer:
         self._trace = trace
         self.aval = aval
 
+    def __getattr__(self, name: str) -> Any:
+        """An attribute that a type which a user defines has for its values."""
+        if name != "aval" and self.aval is not None and self.aval.is_high:
+            return attribute_of(self, self.aval, name)
+        return object.__getattribute__(self, name)  # which raises the error
+
     # Subclasses that know more override these.
+
+    def current_type(self) -> Any:
+        """The type, with the state that it has now if the value is mutable."""
+        return self.aval.current  # type: ignore[attr-defined]  # all types have it
 
     def concrete(self) -> Any:
         """The concrete value of this tracer, or None where only its type is known."""
@@ -385,6 +400,24 @@ class Tracer:
         if not spec:
             return repr(self)
         return format(self._value_for(ConcretizationTypeError, f"{_ABSTRACT}format()", _FOR_VALUE), spec)
+
+
+def current_type(x: Any) -> Any:
+    """The type of a value, with the state that it has now if the value is mutable.
+
+    A program that is being traced changes the states of mutable values from outside, too.
+    """
+    aval = aval_of(x)
+    if not aval.has_qdd:
+        return aval
+    own = x._trace if isinstance(x, Tracer) else None
+    trace: Trace | None = context.trace
+    while trace is not None and trace is not own:
+        known = trace.known_type(x)
+        if known is not None:
+            return known
+        trace = trace.parent
+    return aval.current if own is None else x.current_type()
 
 
 _FOR_BOOL = """\

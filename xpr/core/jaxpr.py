@@ -258,6 +258,16 @@ class Jaxpr:
         """
         return _all_effects(self)
 
+    @property
+    def is_high(self) -> bool:
+        """Whether the program, at any depth, has values of users' types, or operations of theirs; found out once."""
+        known = self.memo.get("is_high")
+        if known is None:
+            variables = (*self.constvars, *self.invars)
+            known = any(v.aval.is_high for v in variables) or any(map(_is_high, self.eqns))
+            self.memo["is_high"] = known
+        return known  # type: ignore[no-any-return]
+
     def replace(self, **changes: Any) -> Jaxpr:
         """A copy with some of constvars, invars, outvars and eqns changed."""
         return _replaced(self, changes, Jaxpr.__slots__[:4])
@@ -288,6 +298,14 @@ class Jaxpr:
 
     def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
         printer.text(repr(self))
+
+
+def _is_high(eqn: JaxprEqn) -> bool:
+    """Whether an equation is an operation on values of users' types, or holds a jaxpr of such."""
+    primitive = eqn.primitive
+    if primitive.regions is None:
+        return primitive.on_arrays is not None
+    return primitive.call and any(inner.is_high for inner in subjaxprs(eqn))
 
 
 class ClosedJaxpr:
@@ -325,6 +343,11 @@ class ClosedJaxpr:
     def effects(self) -> frozenset[Any]:
         """The side effects of running it, see `Jaxpr.effects`."""
         return self.jaxpr.effects
+
+    @property
+    def is_high(self) -> bool:
+        """Whether the program has values of users' types, see `Jaxpr.is_high`."""
+        return self.jaxpr.is_high
 
     @property
     def in_avals(self) -> list[ShapedArray]:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from xpr.core.avals import ConvertibleArrayError, ShapedArray, array_in, aval_of, full_name, is_key, types_of
+from xpr.core.avals import ConvertibleArrayError, ShapedArray, array_made_of, aval_of, full_name, is_key, types_of
 from xpr.core.effects import no_effects
 from xpr.core.interpreter import Trace, Tracer, context
 from xpr.core.refs import AbstractRef, not_an_array
@@ -156,7 +156,7 @@ def _converted(args: Sequence[Any]) -> list[Any]:
     interpreter that is not current: one whose rule is running. Converted here, the tracer would become a constant; the
     `bind` that called the interpreter converts it.
     """
-    converted = list(map(array_in, args))
+    converted = list(map(array_made_of, args))
     below: Any = context.trace
     traces = set()
     while below is not None:
@@ -206,6 +206,9 @@ class Primitive:
     prepare: Rule | None = None
     # (args, params) -> (args, params): a call whose jaxprs are closed, as those of JAX's primitive, or else None
     from_jax: Rule | None = None
+    # (args, params) -> outs: what the operation is as a function of arrays, where it is one on values of users' types,
+    # or holds jaxprs on such values, see transforms/on_arrays.py
+    on_arrays: Rule | None = None
     # How an operation on random keys acts on their words, see passes/physical.py: "moved" if it moves whole elements
     # and reads none; "all" or "any" if it is a comparison that holds for two keys when it holds for all or any of their
     # words; or a rule (each, words, avals, **params) -> [array]. An operation without it refuses keys, unless it is the
@@ -412,6 +415,8 @@ class Primitive:
             self.check_params(params)
             return self.abstract(avals, **params)
         self.check_params(params)
+        if any(a.is_high for a in avals) and not self.takes_refs:
+            raise ConvertibleArrayError(_no_array(self.name, avals))
         if AbstractRef in map(type, avals) and not self.takes_refs:
             raise TypeError(f"{self.name}: {not_an_array(next(a for a in avals if type(a) is AbstractRef))}")
         if self.physical is None and self.lower_as is None and not self.takes_refs and any(map(is_key, avals)):
@@ -429,6 +434,14 @@ class Primitive:
             outs = self.abstract(avals, **params)
         self.typed[key] = outs
         return outs
+
+
+def _no_array(name: str, avals: Sequence[Any]) -> str:
+    """The message for an operation on arrays that is given a value of a user's type."""
+    return (
+        f"{name} takes arrays, and its operands are {types_of(avals)}, of which some are values of users' types. Give "
+        "it arrays that they consist of, or define an operation on such values: a HiPrimitive or VJPHiPrimitive."
+    )
 
 
 registered: dict[str, Primitive] = {}  # by name

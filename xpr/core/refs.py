@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xpr.core.avals import ShapedArray
+from xpr.core.hi_types import AbstractValue
 from xpr.core.interpreter import Trace
 from xpr.dtypes import float0
 from xpr.errors import RefError
 
 
-class AbstractRef:
+class AbstractRef(AbstractValue):
     """The type of a `Ref`: the type of the array that it holds. Interned, as that one is.
 
     Args:

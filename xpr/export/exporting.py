@@ -204,7 +204,7 @@ def _check_scopes(name: str, args: Any, kwargs: Any) -> None:
 
 def _check_program(traced: Traced) -> None:
     """Raises an error where the program can't be exported."""
-    if traced.refs is not None:
+    if traced.state is not None:
         raise RefError(
             f"export: {traced.fun_name} takes or closes over a Ref, which a portable program can't. Export a function "
             "of what the ref holds, that returns what it is to hold."

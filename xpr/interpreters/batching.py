@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -12,6 +11,7 @@ from xpr.core.avals import aval_of
 from xpr.core.primitive import Primitive
 from xpr.interpreters.tables import RuleTable, listed, unlisted
 from xpr.primitives.shapes import expand_dims, mapped_to, move_axis
+from xpr.transforms.batch import AxisData as AxisData
 from xpr.transforms.batch import BatchTrace as BatchTrace
 from xpr.transforms.batch import BatchTracer as BatchTracer
 
@@ -22,16 +22,6 @@ __all__ = [
 ]  # fmt: skip
 
 not_mapped = None
-
-
-@dataclass(frozen=True)
-class AxisData:
-    """The mapped axis: its name (None if it has none) and its size."""
-
-    name: Any
-    size: int
-    spmd_name: Any = None
-    explicit_mesh_axis: Any = None
 
 
 def _dims(primitive: Primitive, outs: list[Any], dims: Any) -> list[Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -16,7 +17,8 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend import buffers
 from xpr.backend.array import Array
-from xpr.core.avals import ShapedArray, is_key
+from xpr.core.avals import ShapedArray, array_made_of, is_key, without_state
+from xpr.core.hi_types import attribute_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy import (
     argminmax,
@@ -45,6 +47,7 @@ from xpr.numpy.indexing.read import getitem
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import rev, squeeze
 from xpr.primitives.slicing import slice_in_dim
+from xpr.transforms.flat import named_like
 
 # -- Operators
 
@@ -68,9 +71,16 @@ def _operator(name: str, fun: Callable[[Any, Any], Any], is_reflected: bool = Fa
 
     def method(self: Any, other: Any) -> Any:
         if type(other) in _NUMBERS or isinstance(other, _OPERANDS):
-            return fun(self, other)
+            try:
+                return fun(self, other)
+            except Exception:
+                if self.aval.is_high:
+                    return _of_type(self, f"r{name}" if is_reflected else name, other)
+                if isinstance(other, Tracer) and other.aval.is_high:  # Python tries no reflected operator of one class
+                    return _of_type(other, name if is_reflected else f"r{name}", self)
+                raise
         if hasattr(other, "__jax_array__"):
-            return fun(self, other)
+            return fun(self, array_made_of(other))
         if type(other) in _COLLECTIONS:  # classes derived from them may have operators of their own
             types = ("Array", type(other).__name__)[:: -1 if is_reflected else 1]
             raise TypeError(
@@ -80,6 +90,40 @@ def _operator(name: str, fun: Callable[[Any, Any], Any], is_reflected: bool = Fa
         return NotImplemented
 
     return method
+
+
+def _of_type(x: Any, name: str, *args: Any) -> Any:
+    """What the operator `__name__` of a traced value of a user's type gives: the type's method `_name(value, *args)`.
+
+    Raises:
+      TypeError: the type has none.
+    """
+    rule = getattr(without_state(x.aval), f"_{name}", None)
+    if rule is None:
+        raise TypeError(
+            f"A traced value of type {x.aval.str_short()} has no operator __{name}__: its class "
+            f"{type(without_state(x.aval)).__name__} does not define _{name}(self, value, ...)."
+        )
+    return rule(x, *args)
+
+
+def _operator_of_tracers(name: str, fun: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator of arrays as one of tracers, for which types that users define may have their own."""
+
+    def method(self: Any, *args: Any) -> Any:
+        return _of_type(self, name.strip("_"), *args) if self.aval.is_high else fun(self, *args)
+
+    return named_like(method, fun)  # type: ignore[no-any-return]  # a function
+
+
+def _method_of_tracers(name: str, fun: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of arrays as one of tracers, for which types that users define may have their own."""
+
+    def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        of_type = attribute_of(self, self.aval, name) if self.aval.is_high else partial(fun, self)
+        return of_type(*args, **kwargs)
+
+    return named_like(method, fun)  # type: ignore[no-any-return]  # a function
 
 
 def _reflected(name: str, fun: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
@@ -286,7 +330,9 @@ for _name, _fun in {
     "dot": contractions.dot, "trace": contractions.trace, "take": take.take, "nonzero": nonzero.nonzero,
     "choose": where_select.choose, "compress": _compress, "byteswap": _byteswap, "to_device": _to_device,
 }.items():  # fmt: skip
-    install(_name, _fun)
+    setattr(Array, _name, _fun)
+    setattr(Tracer, _name, (_operator_of_tracers if _name.startswith("__") else _method_of_tracers)(_name, _fun))
+
 
 for _name in ("shape", "dtype", "ndim", "size", "weak_type"):
     install(_name, property(attrgetter(f"aval.{_name}"), doc=f"The array's {_name}."))

@@ -7,6 +7,7 @@ from typing import Any
 
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, aval_of, describe
+from xpr.core.hi_types import HiType
 from xpr.core.ref_views import NewShape, RefView
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import here
@@ -52,7 +53,7 @@ def _store(ref: Any, value: Any) -> None:
         _store(of, update(_value(of), ref.index, value, SET) if ref.new_shape is None else reshape(value, of.shape))
         return
     inner = ref.aval.inner_aval
-    if aval_of(value) is not inner:
+    if aval_of(value) is not inner and not inner.is_high:
         value = convert_element_type_p.bind(value, new_dtype=inner.dtype, weak_type=inner.weak_type)
     write(ref, as_array(value))
 
@@ -61,6 +62,28 @@ def _is_whole(index: Any) -> bool:
     if type(index) is tuple:
         return not index or (len(index) == 1 and index[0] is Ellipsis)
     return index is None or index is Ellipsis
+
+
+def _holds_user_value(what: str, ref: Any, index: Any) -> bool:
+    """Whether a ref holds a value of a user's type, which is read and written as a whole.
+
+    Raises:
+      RefError: it does, and the index is of a part.
+    """
+    if type(ref) is RefView or not ref.aval.inner_aval.is_high:
+        return False
+    sizes = getattr(ref.aval.inner_aval, "shape", ())
+    parts = index if type(index) is tuple else (index,)
+    if _is_whole(index) or (
+        all(type(part) is slice for part in parts)
+        and all(range(n)[part] == range(n) for n, part in zip(sizes, parts))
+        and len(parts) <= len(sizes)
+    ):
+        return True
+    raise RefError(
+        f"{what}: a Ref of type {ref.aval.str_short()} holds a value of a user's type, which is read and written as a "
+        f"whole, by ref[...]; the index is {index!r}."
+    )
 
 
 def _checked(what: str, ref: Any) -> Any:
@@ -92,7 +115,10 @@ def _fitting(what: str, ref: Any, value: Any) -> Any:
 
 def _write(what: str, ref: Any, idx: Any, value: Any, operation: Operation) -> None:
     """Updates the elements of a ref at an index; values broadcast to them."""
-    value = _fitting(what, _checked(what, ref), value)
+    if _holds_user_value(what, _checked(what, ref), idx) and operation is SET:
+        _store(ref, value)
+        return
+    value = _fitting(what, ref, value)
     if operation is not SET or not _is_whole(idx):
         _store(ref, update(_value(ref), ... if idx is None else idx, value, operation))
         return
@@ -134,7 +160,7 @@ def new_ref(init_val: Any, *, memory_space: Any = None, kind: str | None = None)
     """
     if type(init_val) in (Ref, RefView):
         raise RefError("new_ref: a Ref can't hold a Ref. Give its value: ref[...].")
-    value = array(init_val)
+    value = init_val if aval_of(init_val).is_high else array(init_val)
     return _made(AbstractRef(aval_of(value), memory_space, kind), value)
 
 
@@ -158,6 +184,9 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
     >>> xpr.empty_ref(xpr.ShapeDtypeStruct((2,), "float32")).shape
     (2,)
     """
+    if isinstance(ty, HiType):
+        arrays = [empty(aval.shape, aval.dtype) for aval in ty.lo_ty()]
+        return _made(AbstractRef(ty, memory_space), ty.raise_val(*arrays))  # type: ignore[arg-type]  # as of an array
     aval = ShapedArray(ty.shape, dtypes.canonical(ty.dtype))
     return _made(AbstractRef(aval, memory_space), empty(aval.shape, aval.dtype))
 
@@ -227,7 +256,7 @@ def get(ref: Ref, idx: Any = None) -> Any:
     Array([1, 2], dtype=int32)
     """
     value = _value(_checked("get", ref))
-    return value if _is_whole(idx) else getitem(value, idx)
+    return value if _is_whole(idx) or _holds_user_value("get", ref, idx) else getitem(value, idx)
 
 
 @boundary

@@ -373,6 +373,7 @@ add_any_p = elementwise(
 add_any = function_of(
     add_any_p, "The sum of two tangents or cotangents; distinct from `add` for jaxprs and lowering.", 2
 )
+ShapedArray.vspace_add = lambda self, x, y: add_any(x, y)  # type: ignore[attr-defined]  # as users' types have it
 
 
 def _mul_transpose(cts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:

@@ -353,13 +353,18 @@ def full(shape: Sequence[int], value: Any, dtype: Any) -> Any:
 
 
 def zeros_like_aval(aval: ShapedArray) -> Any:
-    """Zeros of a type, weak where it is weak."""
+    """The zero of a type: zeros, weak where it is weak; of a type that a user defines what that says."""
+    if aval.is_high:
+        return aval.vspace_zero()  # type: ignore[attr-defined]  # a type that a user defines
     scalar = np.zeros((), aval.dtype)[()]
     zeros = broadcast_in_dim(scalar.item() if aval.weak_type else scalar, aval.shape, ())
     if aval.plain is aval:
         return zeros
     zeros = constrain_to(zeros, aval)
     return varying_as(zeros, aval) if aval.varying else zeros
+
+
+ShapedArray.vspace_zero = zeros_like_aval  # type: ignore[attr-defined]  # as types that users define have it
 
 
 def instantiate(tangent: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
@@ -20,6 +20,7 @@ from xpr.core.interpreter import (
     Tracer,
     axes_in_scope,
     context,
+    current_type,
     line_of_rule,
     names_of_equations,
 )
@@ -29,6 +30,15 @@ from xpr.primitives.shapes import mapped_to, with_rows_along
 from xpr.primitives.sharding_rules import parts_of
 from xpr.transforms.leaks import refuse_leaks
 from xpr.transforms.stage import Signature, stage
+
+
+class AxisData(NamedTuple):
+    """The mapped axis, as batching rules of users' classes get it: its name (None if it has none) and its size."""
+
+    name: Any
+    size: int
+    spmd_name: Any = None
+    explicit_mesh_axis: Any = None
 
 
 class BatchTracer(Tracer):
@@ -42,6 +52,9 @@ class BatchTracer(Tracer):
     def __init__(self, trace: Trace, value: Any, dim: int, origin: int = -1):
         self._trace, self.value, self.dim, self.origin = trace, value, dim, origin
         self.aval = row_aval(aval_of(value), dim)
+
+    def current_type(self) -> Any:
+        return row_aval(current_type(self.value), self.dim)
 
     def __repr__(self) -> str:
         return f"VmapTracer(aval={self.aval.named()}, batched={aval_of(self.value).named()})"

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from xpr.backend.array import Array
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, aval_of
-from xpr.core.interpreter import Trace, Tracer, context, line_of_rule, names_of_equations, transformation
+from xpr.core.interpreter import Trace, Tracer, context, current_type, line_of_rule, names_of_equations, transformation
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.source import JVP
@@ -29,6 +29,9 @@ class JVPTracer(Tracer):
     def __init__(self, trace: Trace, primal: Any, tangent: Any):
         self._trace, self.primal, self.tangent = trace, primal, tangent
         self.aval = primal.aval if type(primal) is Array else aval_of(primal)
+
+    def current_type(self) -> Any:
+        return current_type(self.primal)
 
     def concrete(self) -> Any:
         return self.primal.concrete() if isinstance(self.primal, Tracer) else self.primal

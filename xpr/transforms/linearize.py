@@ -17,11 +17,11 @@ import numpy as np
 from xpr.backend.array import Array, from_host
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, Zero, array_in, aval_of
-from xpr.core.interpreter import Trace, Tracer, context, current, line_of_rule, names_of_equations
+from xpr.core.interpreter import Trace, Tracer, context, current, current_type, line_of_rule, names_of_equations
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Primitive
 from xpr.core.source import JVP
-from xpr.primitives.shapes import broadcast_in_dim_p
+from xpr.primitives.shapes import broadcast_in_dim_p, zeros_like_aval
 from xpr.primitives.sharding_constraint import constrain_to
 from xpr.transforms.flat import as_array
 from xpr.transforms.leaks import refuse_leaks
@@ -41,6 +41,10 @@ class TangentTrace(StageTrace):
 
     def zeros(self, aval: ShapedArray) -> Any:
         """Zeros, as an operation of the linear program."""
+        if aval.is_high:
+            with current(self):
+                zero = zeros_like_aval(aval)
+            return StageTracer(self, aval, self.constant(zero, zero))
         zero = np.zeros((), aval.dtype)[()]
         if not aval.shape:
             return zero
@@ -104,6 +108,9 @@ class LinearizeTracer(Tracer):
     def __init__(self, trace: Trace, primal: Any, tangent: StageTracer):
         self._trace, self.primal, self.tangent = trace, primal, tangent
         self.aval = aval_of(primal)
+
+    def current_type(self) -> Any:
+        return current_type(self.primal)
 
     def concrete(self) -> Any:
         return self.primal.concrete() if isinstance(self.primal, Tracer) else self.primal

@@ -15,9 +15,10 @@ import numpy as np
 
 from xpr.backend.array import Array, from_host
 from xpr.config import settings
-from xpr.core.avals import ShapedArray, aval_of, is_type_alone, refuse_without_value
+from xpr.core.avals import ShapedArray, aval_of, is_of_users, is_type_alone, refuse_without_value
 from xpr.core.check import check_jaxpr
-from xpr.core.interpreter import Trace, Tracer, context
+from xpr.core.hi_types import HiType
+from xpr.core.interpreter import Trace, Tracer, context, current_type
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, make_literal
 from xpr.core.memory import MemorySpace
 from xpr.core.primitive import Primitive
@@ -25,6 +26,7 @@ from xpr.core.refs import AbstractRef, Ref
 from xpr.core.result_types import SumOverShards
 from xpr.core.source import describe_function, here, line_with_text, without_scopes
 from xpr.errors import RefError
+from xpr.primitives.user_values import make_value_p
 from xpr.transforms.leaks import refuse_leaks
 from xpr.transforms.metadata import with_metadata_of_block
 
@@ -91,11 +93,11 @@ class StageTrace(Trace):
 
     def argument(self, aval: Any) -> Any:
         """A new argument of the program: its tracer, or its ref where `aval` is the type of one."""
-        variable = Var(aval)
+        variable = Var(aval.at_start)
         self.arguments.append(variable)
         if type(aval) is AbstractRef:
             return Ref(aval, self, variable=variable)
-        return StageTracer(self, aval, variable)
+        return StageTracer(self, variable.aval, variable)
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
         if primitive.prepare is not None:
@@ -126,6 +128,8 @@ class StageTrace(Trace):
         if type(x) is Ref:
             return self.ref(x)
         if type(x) not in _HELD_ITSELF:
+            if is_of_users(x):
+                return self.user_value(x)
             if is_type_alone(x):
                 return self.constant(x, x)  # which is refused where its value is needed, and not in eval_shape
             refuse_without_value(x)
@@ -138,6 +142,15 @@ class StageTrace(Trace):
         ):
             return self.scalar(x, aval)
         return self.constant(x, x if type(x) is Array else from_host(np.array(x)))
+
+    def user_value(self, x: Any) -> Atom:
+        """An object of a user's class as an operand: a constant, or made of the traced arrays that it holds."""
+        aval = x.aval
+        if not aval.has_qdd and type(aval).lower_val is not HiType.lower_val:
+            arrays = aval.lower_val(x)
+            if any(isinstance(each, Tracer) for each in arrays):
+                return self.process(make_value_p, arrays, {"aval": aval})[0].variable  # type: ignore[no-any-return]
+        return self.constant(x, x)
 
     def ref(self, x: Ref) -> Atom:
         """A ref as an operand. One that was made by the traced function has no variable, and its value is passed on."""
@@ -156,9 +169,13 @@ class StageTrace(Trace):
         """The constvar for `value`, the same one wherever the object `key` that it was made from is an operand."""
         known = self.constants.get(id(key))
         if known is None:
-            var, value = self.shared(value) if type(value) is Array else (Var(value.aval), value)
+            var, value = self.shared(value) if type(value) is Array else (Var(current_type(value)), value)
             known = self.constants[id(key)] = (var, value, key)
         return known[0]
+
+    def known_type(self, x: Any) -> Any:
+        known = self.constants.get(id(x))
+        return None if known is None else known[0].aval.current
 
     def shared(self, value: Array) -> tuple[Var, Array]:
         """The variable and the value of a constant: those of an equal one, where both are copies of NumPy arrays.

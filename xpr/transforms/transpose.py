@@ -179,7 +179,9 @@ def _accumulate(totals: dict[Var, Any], var: Any, ct: Any) -> None:
     if aval.explicit is not target.explicit or aval.memory_space is not target.memory_space:
         ct = constrain_to(ct, target)
     sofar = totals.get(var)
-    totals[var] = ct if sofar is None else add_any(sofar, ct)
+    if sofar is not None:
+        ct = var.aval.vspace_add(sofar, ct) if var.aval.is_high else add_any(sofar, ct)
+    totals[var] = ct
 
 
 def transpose_jaxpr(

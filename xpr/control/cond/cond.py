@@ -33,6 +33,7 @@ from xpr.control.scan.scan import bind_scan
 from xpr.control.tracing import as_closed, join_consts, refuse_closed
 from xpr.control.xla_call import call, call_transpose, xla_call_p
 from xpr.core.avals import ShapedArray, aval_of, same_types, types_of
+from xpr.core.hi_types import leave_in_final_states
 from xpr.core.interpreter import context, current
 from xpr.core.jaxpr import ClosedJaxpr, FillerVar, Jaxpr, JaxprEqn, Var, constvars_to_invars, effects, eval_jaxpr
 from xpr.core.primitive import Linear, Primitive, register
@@ -47,6 +48,7 @@ from xpr.primitives.slicing import select_n_p
 from xpr.transforms.batch import batch_jaxpr, names_in
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
 from xpr.transforms.linearize import LinearizeTrace, linearize_jaxpr
+from xpr.transforms.on_arrays import on_arrays
 from xpr.transforms.stage import stage
 from xpr.transforms.transpose import transpose_jaxpr
 
@@ -167,6 +169,8 @@ def _abstract(avals: Sequence[ShapedArray], *, branches: Branches, **params: Any
             )
         if not same_types(branch.out_avals, results):
             raise TypeError(f"cond: branch 0 gives ({types_of(results)}), branch {i} ({types_of(branch.out_avals)}).")
+    if any(branch.is_high for branch in branches):
+        leave_in_final_states(operands, branches[0].in_avals)
     return results
 
 
@@ -197,6 +201,25 @@ def _evaluate(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
     if type(index) is Array and not index.is_ready():
         return run_operation(cond_p, args, params)
     return run_jaxpr(_branch_at(index, params["branches"]), operands, "cond")
+
+
+def _on_arrays(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """The choice between branches on arrays, whose results are made values again.
+
+    Raises:
+      TypeError: branches leave mutable values with contents of different types.
+    """
+    index, *operands = args
+    programs = list(map(on_arrays, params["branches"]))
+    first, *others = [program.last_avals for program in programs]
+    for i, last in enumerate(others, 1):
+        if last != first:
+            states = "\n".join(f"  branch {j}   {[a.qdd for a in each]}" for j, each in ((0, first), (i, last)))
+            raise TypeError(f"cond: the branches leave mutable values with contents of different types.\n{states}")
+    consts, branches = join_consts([program.jaxpr for program in programs])
+    like = {name: value for name, value in params.items() if name == "vmap"}
+    outs = bind_cond(tuple(branches), index, [*consts, *programs[0].arguments(operands)], like)
+    return programs[0].results(operands, outs)
 
 
 # -- jvp: branches that return values and tangents.
@@ -441,6 +464,7 @@ cond_p = register(
         threaded=_threaded,
         multiple_results=True,
         regions=_regions,
+        on_arrays=_on_arrays,
         call=True,
     )
 )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xpr import dtypes, tree
+from xpr import tree
 from xpr.control.custom.custom_vjp import custom_vjp
 from xpr.control.groups import merge, partition, split_list
 from xpr.control.tracing import trace_body, type_differences
-from xpr.core.avals import aval_of, same_types
+from xpr.core.avals import aval_of, is_differentiable, same_types
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Jaxpr, eval_jaxpr
 from xpr.core.source import describe_function
@@ -47,7 +47,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     avals = [aval_of(x) for x in leaves]
     in_tree = tree.structure((example_args, {}))
     body = trace_body(fun, in_tree, avals, "the function given to closure_convert")
-    moved = [isinstance(c, Tracer) and c.aval.dtype in dtypes.INEXACT for c in body.consts]
+    moved = [isinstance(c, Tracer) and is_differentiable(c.aval) for c in body.consts]
     values, fixed = partition(body.consts, moved)
     jaxpr, count = body.closed.jaxpr, len(example_args)
 

@@ -24,11 +24,10 @@ from xpr.control.custom.rules import (
 )
 from xpr.control.groups import mask, split_list
 from xpr.control.split_results import split_results
-from xpr.core.avals import Zero, aval_of
+from xpr.core.avals import Zero, aval_of, is_float0, same_type
 from xpr.core.jaxpr import Jaxpr
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.core.source import describe_function
-from xpr.dtypes import float0
 from xpr.primitives.elementwise import add_any
 from xpr.text.parameters import register_parameter
 from xpr.transforms.boundary import boundary
@@ -270,10 +269,11 @@ def _flat_rule(call: FlatCall, symbolic_zeros: bool) -> FlatFun:
 def _checked_tangent(out: Any, tangent: Any, rule: Callable[..., Any]) -> Any:
     expected = aval_of(out).to_tangent_aval()
     have = aval_of(tangent)
-    if have.shape != expected.shape or have.dtype != expected.dtype:
-        hint = " The tangents of integers have dtype float0." if expected.dtype == float0 else ""
+    of_users = have.is_high or expected.is_high
+    if not same_type(expected, have) if of_users else (have.shape, have.dtype) != (expected.shape, expected.dtype):
+        hint = " The tangents of integers have dtype float0." if is_float0(expected) else ""
         raise TypeError(
             f"The jvp rule {describe_function(rule)} gave a result of type {aval_of(out).str_short()} a tangent of "
             f"type {have.str_short()}; it must be {expected.str_short()}.{hint}"
         )
-    return Zero(expected) if type(tangent) is Zero or expected.dtype == float0 else tangent
+    return Zero(expected) if type(tangent) is Zero or is_float0(expected) else tangent

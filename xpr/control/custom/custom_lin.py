@@ -17,12 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from xpr import dtypes
 from xpr.compile.reference import reference_eval
 from xpr.control.activity import affected_outputs, is_active
 from xpr.control.custom.rules import row_zero
 from xpr.control.groups import mask, merge, partition, split_list, unmask
-from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.avals import ShapedArray, Zero, aval_of, is_float0
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import ClosedJaxpr, Literal, eval_jaxpr
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
@@ -56,7 +55,7 @@ def tangents_of(
         num_res=len(residuals),
         active=tuple([type(t) is not Zero for t in tangents]),
         pull=pull,
-        out_avals=tuple([a for a in out_avals if a.dtype != dtypes.float0]),
+        out_avals=tuple([a for a in out_avals if not is_float0(a)]),
         all_out_avals=out_avals,
         name=name,
     )
@@ -65,8 +64,8 @@ def tangents_of(
 
 def _with_float0(values: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any]:
     """The values for inexact results, with symbolic zeros for the others."""
-    zeros = [Zero(a) for a in avals if a.dtype == dtypes.float0]
-    return merge(values, zeros, [a.dtype != dtypes.float0 for a in avals]) if zeros else list(values)
+    zeros = [Zero(a) for a in avals if is_float0(a)]
+    return merge(values, zeros, [not is_float0(a) for a in avals]) if zeros else list(values)
 
 
 def _pulled(

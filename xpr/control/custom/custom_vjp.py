@@ -20,12 +20,12 @@ from xpr.control.custom.rules import CustomFunction, FlatCall, FlatFun, rows_fir
 from xpr.control.groups import merge, split_list
 from xpr.control.refs import check_aliases
 from xpr.control.split_results import split_results
-from xpr.core.avals import ShapedArray, Zero, aval_of
+from xpr.core.avals import ShapedArray, Zero, aval_of, is_float0, same_type
 from xpr.core.interpreter import Tracer, current
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.core.refs import Ref
 from xpr.core.source import describe_function, function_name
-from xpr.dtypes import COMPLEX, FLOATS, float0
+from xpr.dtypes import COMPLEX, FLOATS
 from xpr.errors import ArgumentError, TreeMismatch, UnexpectedTracerError
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.elementwise_rules import PYTHON_SCALARS
@@ -339,7 +339,7 @@ def _argument_cotangents(ct: Any, structure: Any, bwd: Callable[..., Any]) -> li
 
 
 def _checked_ct(ct: Any, expected: ShapedArray, bwd: Callable[..., Any], number: int) -> Any:
-    if ct is None or expected.dtype == float0:
+    if ct is None or is_float0(expected):
         return Zero(expected)
     if settings.disable_bwd_checks:
         return ct
@@ -349,6 +349,13 @@ def _checked_ct(ct: Any, expected: ShapedArray, bwd: Callable[..., Any], number:
         raise TypeError(
             f"{describe_function(bwd)} must return a cotangent of type {expected.str_short()}: {error}"
         ) from None
+    if have.is_high or expected.is_high:
+        if not same_type(expected, have):
+            raise ArgumentError(
+                f"Custom VJP bwd rule {describe_function(bwd)}: for output[{number}] the bwd rule produced an output "
+                f"of type {have.str_short()}, and the cotangent of that argument is of type {expected.str_short()}."
+            )
+        return ct
     kinds = [next((kind for kind in (FLOATS, COMPLEX) if a.dtype in kind), a.dtype) for a in (have, expected)]
     if have.shape != expected.shape or kinds[0] != kinds[1]:
         raise ArgumentError(

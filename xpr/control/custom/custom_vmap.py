@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xpr import dtypes, tree
+from xpr import tree
 from xpr.control.activity import is_active
 from xpr.control.custom import rules
 from xpr.control.custom.rules import CustomFunction, FlatCall
 from xpr.control.groups import consts_after, mask, merge, partition, split_list, unmask
 from xpr.control.scan.function import scan
 from xpr.control.split_results import split_results
-from xpr.core.avals import ShapedArray, Zero, aval_of, same_types
+from xpr.core.avals import ShapedArray, Zero, aval_of, is_differentiable, is_float0, same_types
 from xpr.core.jaxpr import Jaxpr, constvars_to_invars
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.core.source import describe_function
@@ -70,7 +70,7 @@ def _check_rows(
 
 
 def _inexact(jaxpr: Jaxpr) -> tuple[bool, ...]:
-    return tuple([a.dtype in dtypes.INEXACT for a in jaxpr.out_avals])
+    return tuple([is_differentiable(a) for a in jaxpr.out_avals])
 
 
 def _bind(closed: Any, operands: Sequence[Any], rule: Rule, name: str) -> list[Any]:
@@ -118,7 +118,7 @@ def _jvp_rule(rule: Rule, active: Sequence[bool]) -> Rule:
             return outs
 
         _, out_tangents = push_forward(run, primals, tangents)
-        inexact = [aval_of(t).dtype != dtypes.float0 for t in out_tangents]
+        inexact = [not is_float0(aval_of(t)) for t in out_tangents]
         return list(map(instantiate, mask(out_tangents, inexact))), mask(outs_batched, inexact)
 
     return jvp_rule

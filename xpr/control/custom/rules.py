@@ -24,7 +24,7 @@ from xpr.control.groups import consts_after, merge, split_list
 from xpr.control.refs import RefOperands
 from xpr.control.stop_gradient import stop_gradient
 from xpr.control.xla_call import call_transpose
-from xpr.core.avals import ShapedArray, Zero, aval_of, same_types
+from xpr.core.avals import ShapedArray, Zero, aval_of, is_float0, same_types
 from xpr.core.effects import custom_derivatives_allowed_effects
 from xpr.core.interpreter import context
 from xpr.core.jaxpr import Jaxpr, check_effects, eval_jaxpr, used_vars
@@ -145,7 +145,7 @@ def tangent_for_user(tangent: Any, symbolic_zeros: bool) -> Any:
     if symbolic_zeros:
         return tangent
     aval = tangent.aval
-    return np.zeros(aval.shape, float0) if aval.dtype == float0 else instantiate(tangent)
+    return np.zeros(aval.shape, float0) if is_float0(aval) else instantiate(tangent)
 
 
 def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:

@@ -30,17 +30,20 @@ from xpr.control.groups import split_list
 from xpr.control.split_results import split_results
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.explicit import ExplicitSharding, explicit_sharding
+from xpr.core.hi_types import HiPspec
 from xpr.core.interpreter import NamedAxis, axes_in_scope, context
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, effects, eval_jaxpr
 from xpr.core.meshes import AxisType
 from xpr.core.primitive import Primitive
 from xpr.core.regions import whole_call
+from xpr.errors import UnsupportedRule
 from xpr.primitives.collectives.reduce import psum_p
 from xpr.primitives.elementwise import div, scalar
 from xpr.primitives.shapes import reshape
 from xpr.primitives.sharding_rules import parts_of
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.linearize import Linearized
+from xpr.transforms.on_arrays import lowered, on_arrays, raised
 from xpr.transforms.stage import stage
 
 Spec = Sequence[Any]  # the elements of a PartitionSpec; that itself where it has unreduced or reduced axes
@@ -70,6 +73,8 @@ class ManualMesh:
 
     def local_aval(self, aval: ShapedArray, spec: Spec) -> ShapedArray:
         """The type of one device's shard of an operand, which other axes of the mesh may partition further."""
+        if aval.is_high:
+            return aval.shard(self.mesh, frozenset(self.axes), self.check, spec)  # type: ignore[attr-defined,no-any-return]
         shard = aval.plain.update(shape=NamedSharding(self.mesh, PartitionSpec(*spec)).shard_shape(aval.shape))
         shard = shard.with_explicit(explicit_sharding(self.inner, parts_of(aval), aval.ndim))
         if not self.check:
@@ -80,6 +85,8 @@ class ManualMesh:
 
     def global_aval(self, aval: ShapedArray, spec: Spec) -> ShapedArray:
         """The type of a whole result, from that of its shards."""
+        if aval.is_high:
+            return aval.unshard(self.mesh, self.check, spec)  # type: ignore[attr-defined,no-any-return]  # a user's
         counts = NamedSharding(self.mesh, PartitionSpec(*spec)).shard_counts(aval.ndim)
         whole = aval.plain.update(shape=tuple(n * count for n, count in zip(aval.shape, counts)))
         entries = [*spec, *[None] * (aval.ndim - len(spec))]
@@ -96,6 +103,8 @@ class ManualMesh:
 
     def varying_axes(self, spec: Spec) -> frozenset[Any]:
         """The manual axes over which the devices have different values: shards, or addends."""
+        if isinstance(spec, HiPspec):
+            return frozenset().union(*map(self.varying_axes, spec.to_lo()))
         named = [name for entry in spec for name in axes_of(entry)]
         axes = unreduced_in(spec) | frozenset(self.axes).intersection(named)
         if settings.remove_size_one_mesh_axis_from_type:
@@ -132,7 +141,26 @@ class ManualMesh:
         }  # fmt: skip
 
 
+def _shard(aval: ShapedArray, mesh: Mesh, manual_axes: frozenset[Any], check_vma: bool, spec: Spec) -> ShapedArray:
+    axes = [name for name in mesh.axis_names if name in manual_axes]
+    return ManualMesh(mesh, axes, check_vma).local_aval(aval, spec)
+
+
+def _unshard(aval: ShapedArray, mesh: Mesh, check_vma: bool, spec: Spec) -> ShapedArray:
+    return ManualMesh(mesh, mesh.axis_names, check_vma).global_aval(aval, spec)
+
+
+ShapedArray.shard, ShapedArray.unshard = _shard, _unshard  # type: ignore[attr-defined]  # as users' types have them
+
+
+def _arrays_specs(specs: Specs, avals: Sequence[Any]) -> list[Spec]:
+    """The specs of arrays, from those of the values that consist of them."""
+    return [each for spec, aval in zip(specs, avals) for each in (spec.to_lo() if aval.is_high else [spec])]
+
+
 def _plain(spec: Spec) -> Spec:
+    if isinstance(spec, HiPspec):
+        return spec  # type: ignore[unreachable]  # one of a value of a user's type
     return spec if unreduced_in(spec) or reduced_in(spec) else tuple(spec)
 
 
@@ -248,6 +276,11 @@ class ShardedCall(MultiDeviceCall):
         rows = context.explicit_rows
         return rows and explicit_sharding(self.manual.inner, rows.parts, 1)
 
+    def on_arrays(self, values: Sequence[Any]) -> list[Any]:
+        program, avals, out_avals = self.derived(on_arrays), list(map(aval_of, values)), self.result_avals()
+        in_specs, out_specs = _arrays_specs(self.in_specs, avals), _arrays_specs(self.out_specs, out_avals)
+        return raised(out_avals, self.bind(program.jaxpr, lowered(avals, values), in_specs, out_specs))
+
     def threaded(self, state: Sequence[Any], thread: Any, values: Sequence[Any]) -> Any:
         """Each device has the state; afterwards it is that of the first one which failed."""
         n, count = len(state), len(self.out_specs)
@@ -342,6 +375,11 @@ def with_leading_axes(jaxpr: Jaxpr, outs_from: int) -> Jaxpr:
         def run(*xs: Any) -> list[Any]:
             consts, arguments = split_list(xs, n)
             outs, later = split_list(eval_jaxpr(jaxpr, consts, *arguments), outs_from)
+            if any(aval_of(x).is_high for x in later):
+                raise UnsupportedRule(
+                    "shard_map: its derivative keeps a value of a user's type that is computed inside, and can keep "
+                    "arrays and arguments alone. Let rules keep arrays, or mark the function with checkpoint."
+                )
             return [*outs, *(reshape(x, (1, *aval_of(x).shape)) for x in later)]
 
         jaxpr.memo[key] = _with_constvars(stage(run, [v.aval for v in (*jaxpr.constvars, *jaxpr.invars)]).jaxpr, n)

@@ -19,10 +19,10 @@ from typing import Any
 
 from xpr.control.devices.replication import Axes, Replication, number
 from xpr.control.groups import split_list
+from xpr.core.avals import is_differentiable
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
 from xpr.core.primitive import Primitive
 from xpr.core.source import Source
-from xpr.dtypes import INEXACT
 from xpr.primitives.collectives.exchange import all_gather_p
 from xpr.primitives.collectives.reduce import pmax_p, pmin_p, psum_p
 from xpr.primitives.collectives.varying import pvary_p
@@ -100,7 +100,7 @@ class _WholeCotangents:
         self.eqns += replacement
         for v, axes in zip(eqn.outvars, varying):
             self.varying[v] = axes
-            if _FLOWS in axes and v.aval.dtype in INEXACT:
+            if _FLOWS in axes and is_differentiable(v.aval):
                 self.pending[v] = common
 
     def sum(self, x: Any, axes: Sequence[Any], source: Source | None) -> Any:

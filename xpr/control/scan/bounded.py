@@ -20,6 +20,7 @@ from xpr.control.groups import split_list
 from xpr.control.scan.layout import Bind, loop_groups
 from xpr.control.scan.linearize import loop_linearize
 from xpr.control.scan.lowering import COUNT, LoweredScan, less, minus, next_count, rows_reference, zeros
+from xpr.control.scan.on_arrays import loop_on_arrays
 from xpr.control.scan.partial_eval import loop_halves
 from xpr.control.scan.scan import loop_abstract, loop_batch, loop_jvp, loop_regions, loop_threaded
 from xpr.control.scan.transpose import loop_transpose
@@ -180,6 +181,7 @@ bounded_scan_p = register(
         threaded=lambda state, thread, values, **params: loop_threaded(
             bounded_scan_of(values[0]), state, thread, values[1:], **params
         ),
+        on_arrays=lambda args, params: loop_on_arrays(bounded_scan_of(args[0]), args[1:], params),
         multiple_results=True,
         regions=_bounded_regions,
         call=True,

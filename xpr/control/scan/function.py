@@ -24,7 +24,7 @@ from xpr.control.tracing import (
     types_of_leaves,
     where_defined,
 )
-from xpr.core.avals import ShapedArray, aval_of, same_type
+from xpr.core.avals import ShapedArray, aval_of, same_kind, same_type
 from xpr.core.effects import control_flow_allowed_effects
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Jaxpr, Var, check_effects, constvars_to_invars
@@ -42,6 +42,7 @@ from xpr.primitives.slicing import concatenate
 from xpr.primitives.slicing_in_dim import index_in_dim
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import argument_names, as_array
+from xpr.transforms.on_arrays import arrays_in
 
 __all__ = ["scan"]
 
@@ -203,7 +204,7 @@ _MOST_STEPS = 2**31 - 1
 
 def _length(rows: Sequence[Any], xs: Any, xs_tree: Any, length: int | None) -> int:
     """The number of steps: `length` and the first axis of every array, which must agree."""
-    shapes = [aval.shape for aval in types_of_leaves("scan", "xs", xs_tree, rows)]
+    shapes = list(map(_shape_of_rows, types_of_leaves("scan", "xs", xs_tree, rows)))
     if not all(shapes):
         paths = [f"xs{tree.keystr(path)}" for (path, _), shape in zip(tree.leaves_with_path(xs), shapes) if not shape]
         raise ValueError(
@@ -241,9 +242,14 @@ def _length(rows: Sequence[Any], xs: Any, xs_tree: Any, length: int | None) -> i
     return n
 
 
+def _shape_of_rows(aval: Any) -> Sequence[int]:
+    """The shape of an array; of a value of a user's type that of one of its arrays, with the fewest axes."""
+    return min([each.shape for each in arrays_in([aval])], key=len, default=())
+
+
 def _refuse_partitioned_rows(rows: Sequence[Any], xs: Any) -> None:
     """Raises ValueError where the rows that the steps take are on different devices."""
-    if any(parts_of(aval_of(x))[0] is not None for x in rows):
+    if any(not aval_of(x).is_high and parts_of(aval_of(x))[0] is not None for x in rows):
         lines = [
             f"  xs{tree.keystr(path)}   {aval_of(x).str_short()}"
             for path, x in tree.leaves_with_path(xs)
@@ -270,7 +276,7 @@ def _typed_body(
     while True:
         avals = types_of_leaves(what, "init", in_tree, carry)
         body = trace_body(f, args_tree, [*avals, *x_avals], f"the body of a {what}", refs=True)
-        if uses_of_refs(body.closed.jaxpr).any:
+        if uses_of_refs(body.closed.jaxpr).any or body.closed.is_high:
             check_aliases(what, f, lambda: argument_names(f, blank, {}), [*carry, *rows], body.consts)
             check_no_refs(what, carry)
         check_pair(body)
@@ -287,9 +293,15 @@ def _typed_body(
 
 
 def check_no_refs(what: str, carry: Sequence[Any]) -> None:
-    """Raises RefError if the carry holds a ref."""
+    """Raises RefError if the carry holds a ref, and TypeError if it holds a mutable value of a user's type."""
     if Ref in map(type, carry):
         raise RefError(f"{what}: the carry holds a Ref, and loops don't carry refs. Close over it in the body.")
+    mutable = [aval_of(x) for x in carry if aval_of(x).has_qdd]
+    if mutable:
+        raise TypeError(
+            f"{what}: the carry holds a mutable value of type {mutable[0].str_short()}, and loops don't carry those. "
+            "Close over it in the body."
+        )
 
 
 def check_pair(body: Body) -> None:
@@ -329,7 +341,7 @@ def check_carry_types(
     """
     lines = type_differences("carry", in_tree, avals, outs, ("in", "out"), same_type)
     if lines:
-        reshaped = any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(avals, outs))
+        reshaped = not all(map(same_kind, avals, outs))
         how = "Reshape or convert" if reshaped else "Reshard, or move,"
         raise CarryMismatch(
             "\n".join(
@@ -356,7 +368,7 @@ def promote_weak(carry: Sequence[Any], avals: Sequence[ShapedArray], outs: Seque
         return None
     promoted, changed = list(carry), False
     for i, (a, out) in enumerate(zip(avals, outs)):
-        if a.weak_type and a.dtype != out.dtype:
+        if a.weak_type and not out.is_high and a.dtype != out.dtype:
             dtype, _ = dtypes.promote_pair(a.dtype, True, out.dtype, out.weak_type)
             if dtype != a.dtype:
                 is_number = type(carry[i]) in (int, float, complex)  # stays one, of another type

@@ -21,10 +21,11 @@ from xpr.control.refs import RefOperands
 from xpr.control.scan.layout import Bind, affected_operands, carry_fixed_point, loop_groups
 from xpr.control.scan.linearize import loop_linearize
 from xpr.control.scan.lowering import scan_lower, scan_reference
+from xpr.control.scan.on_arrays import loop_on_arrays
 from xpr.control.scan.partial_eval import loop_split
 from xpr.control.scan.transpose import loop_transpose
 from xpr.control.tracing import as_closed, refuse_closed
-from xpr.core.avals import ShapedArray, aval_of, same_types, types_of
+from xpr.core.avals import ShapedArray, aval_of, same_kind, same_types, types_of
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, constvars_to_invars
 from xpr.core.primitive import Primitive, register
 from xpr.core.regions import Region
@@ -89,12 +90,10 @@ def loop_abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArr
     refuse_closed("scan", jaxpr)
     operands, results = loop_groups(params)
     consts, carry, xs = operands.split(avals)
-    rows = [a.without_axis(0) if a.shape[:1] == (length,) else None for a in xs]
+    rows = [a.without_axis(0) if a.is_high or a.shape[:1] == (length,) else None for a in xs]
     arguments = [*consts, *carry, *rows]
     expected = jaxpr.in_avals
-    if len(avals) != len(expected) or any(
-        a is None or a.shape != w.shape or a.dtype != w.dtype for a, w in zip(arguments, expected)
-    ):
+    if len(avals) != len(expected) or any(a is None or not same_kind(a, w) for a, w in zip(arguments, expected)):
         num_consts, num_carry = params["num_consts"], params["num_carry"]
         raise TypeError(
             f"scan: the body takes ({types_of(expected)}), of which the last {len(expected) - num_consts} after "
@@ -246,6 +245,7 @@ scan_p = register(
         dce=loop_dce,
         split=loop_split,
         threaded=partial(loop_threaded, bind_scan),
+        on_arrays=partial(loop_on_arrays, bind_scan),
         multiple_results=True,
         regions=loop_regions,
         call=True,

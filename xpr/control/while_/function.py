@@ -102,7 +102,7 @@ def _typed_body(
     while True:
         avals = types_of_leaves(what, "init_val", in_tree, carry)
         body = trace_body(body_fun, args_tree, avals, f"the body of a {what}", refs=True)
-        if uses_of_refs(body.closed.jaxpr).any:
+        if uses_of_refs(body.closed.jaxpr).any or body.closed.is_high:
             check_no_refs(what, carry)
         check_carry_structure(what, in_tree, body, body.out_tree)
         promoted = promote_weak(carry, avals, body.out_avals)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
 from operator import not_
 from typing import Any
 
@@ -36,6 +37,7 @@ from xpr.primitives.reductions import reduce_or
 from xpr.primitives.shapes import instantiate, mapped_to, move_mapped_axis
 from xpr.transforms.batch import batch_jaxpr, names_in
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
+from xpr.transforms.on_arrays import lowered, on_arrays, raised
 from xpr.transforms.stage import stage
 
 __all__ = ["while_p"]
@@ -152,6 +154,54 @@ def _bind_on_values(loop: Loop) -> list[Any]:
     results, last_values = split_list(outs, n_carry)
     body.store(last_values)
     return results
+
+
+def _on_arrays(args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+    """The loop on arrays, whose results are made values again; what mutable constants of the body hold is carried.
+
+    Raises:
+      TypeError: the body changes the type of what a mutable value holds, or the predicate changes one.
+    """
+    loop = Loop.of(args, **params)
+    cond, body, n_consts = on_arrays(loop.cond), on_arrays(loop.body), len(loop.body_consts)
+    body.check_states("while_loop")
+    is_mutable, _ = split_list(body.mutable, n_consts)
+    if cond.last_vars != mask(cond.argument_vars, cond.mutable):
+        raise TypeError("while_loop: the predicate changes a mutable value. Change it in the body.")
+    mutable, constants = partition(loop.body_consts, is_mutable)
+    const_avals, carry_avals = split_list(body.in_avals, n_consts)
+    state_avals, constant_avals = partition(const_avals, is_mutable)
+    const_vars, carry_vars = split_list(body.argument_vars, n_consts)
+    state_vars, constant_vars = partition(const_vars, is_mutable)
+    step = Jaxpr(
+        [],
+        [*body.jaxpr.constvars, *chain(*constant_vars, *carry_vars, *state_vars)],
+        [*chain(*body.result_vars, *body.last_vars)],
+        body.jaxpr.eqns,
+    )
+    cond_const_vars, cond_carry_vars = split_list(cond.argument_vars, len(loop.cond_consts))
+    read = {id(x): each for x, each in zip(loop.cond_consts, cond_const_vars)}
+    read_vars = [read.pop(id(x), [FillerVar(v.aval) for v in each]) for x, each in zip(mutable, state_vars)]
+    is_own = [id(x) in read for x in loop.cond_consts]
+    predicate = Jaxpr(
+        [],
+        [*cond.jaxpr.constvars, *chain(*mask(cond_const_vars, is_own), *cond_carry_vars, *read_vars)],
+        cond.jaxpr.outvars[:1],
+        cond.jaxpr.eqns,
+    )
+    states = lowered(state_avals, mutable)
+    outs = bind_while(
+        Loop(
+            predicate,
+            [*cond.jaxpr.consts, *lowered(mask(cond.in_avals, is_own), mask(loop.cond_consts, is_own))],
+            step,
+            [*body.jaxpr.consts, *lowered(constant_avals, constants)],
+            [*lowered(carry_avals, loop.carry), *states],
+        )
+    )
+    results, last = split_list(outs, len(outs) - len(states))
+    body.change(loop.body_consts, last)
+    return raised(body.out_avals, results)
 
 
 def flat_loop(predicate: Callable[..., Any], step: Callable[..., Sequence[Any]], carry: Sequence[Any]) -> Loop:
@@ -503,6 +553,7 @@ while_p = register(
         dce=_dce,
         split=_split,
         threaded=_threaded,
+        on_arrays=_on_arrays,
         multiple_results=True,
         regions=loop_regions,
         call=True,
