@@ -875,6 +875,15 @@ def test_tangents_of_another_type():
         xpr.grad(lambda p: p)(P)
 
 
+def test_files_hold_no_values_of_types(tmp_path):
+    with refused(NotImplementedError, "save: product reads or writes refs, or has values of users' types, which a"):
+        xpr.jit(product).lower(P).compile().save(tmp_path / "product")
+    with refused(NotImplementedError, "export: product takes, returns or closes over a value of a user's type"):
+        xpr.export.export(xpr.jit(product))(P)
+    cubes = xpr.export.export(xpr.jit(cube))(X)
+    close(cubes.call(X), X**3)
+
+
 def test_how_values_are_mapped_is_checked():
     with refused(
         ValueError, "of type Pair{f32[3],f32[3]} is mapped as PairSpec(first=0, second=0), and out_axes say 0"

@@ -217,7 +217,7 @@ class JitFunction(KnownCaller):
         except TypeError as error:
             self.check_arrays(call, error)
             raise
-        if call.key in self.caches.variants:
+        if self.caches.variants:
             self.pick_variant(call)
         trace = context.trace
         if not isinstance(trace, EvalTrace) or not trace.runs_programs:
@@ -305,9 +305,8 @@ class JitFunction(KnownCaller):
         """Raises RefError if the function gets a ref, or a mutable value of a user's type, twice."""
         if stage.refs is not None:
             check_aliases("jit", self.fun, lambda: call.names(self.fun), call.leaves, stage.refs.closed_over)
-        elif any(aval.has_qdd for aval in call.avals):
-            closed_over = stage.closed_over if isinstance(stage, Traced) else ()
-            check_aliases("jit", self.fun, lambda: call.names(self.fun), call.leaves, closed_over)
+        elif type(stage) is Traced and stage.is_high:
+            check_aliases("jit", self.fun, lambda: call.names(self.fun), call.leaves, stage.closed_over)
 
     def check_committed(self, compiled: Compiled, call: Call) -> None:
         """Raises ValueError where an argument is on other devices than `compiled` is for, or partitioned otherwise.
@@ -389,9 +388,10 @@ class JitFunction(KnownCaller):
 
     def pick_variant(self, call: Call) -> None:
         """Makes the key of a call that of the trace for the present states of mutable values that it closes over."""
-        variants = self.caches.variants[call.key]
-        number = next((i for i, each in enumerate(variants) if _is_current(each)), len(variants))
-        call.key = (call.key, number)
+        variants = self.caches.variants.get(call.key)
+        if variants is not None:
+            number = next((i for i, each in enumerate(variants) if _is_current(each)), len(variants))
+            call.key = (call.key, number)
 
     def note_variant(self, call: Call, traced: Traced) -> None:
         """Remembers the states in which the mutable values are that a trace closes over, if there are any."""
@@ -492,14 +492,16 @@ class JitFunction(KnownCaller):
             if settings.explain_cache_misses:
                 before = [placement for known, placement in self.caches.compiled if known == call.key]
                 explain_compilation(self.fun, key[1], before, lambda: call.names(self.fun))
-            compiled = self.caches.compiled[key] = self.loaded_or_compiled(call, device, leaves)
+            compiled = self.loaded_or_compiled(call, device, leaves)
+            self.caches.compiled[call.key, placement] = compiled  # the trace may have changed the key
         return compiled
 
     def loaded_or_compiled(self, call: Call, device: Any, leaves: Sequence[Any]) -> Compiled:
         """The program for a call: from disk, without tracing, where that is known to give the same; else compiled."""
         stored = None
         with_layouts = self.options.has_layouts or any(map(layout_of, leaves))
-        if settings.programs_folder and not with_layouts and not self.caches.traces.get(call.key):
+        is_high = any(aval.is_high for aval in call.avals)
+        if settings.programs_folder and not with_layouts and not is_high and not self.caches.traces.get(call.key):
             from xpr.api.stored_calls import StoredCall  # 10 ms of imports, for processes that keep programs
 
             stored = StoredCall(self, call, device)
@@ -528,7 +530,7 @@ class JitFunction(KnownCaller):
         """Traces without compiling; arguments may be anything with a shape and a dtype."""
         call = self.flattened(args, kwargs)
         call.typed(list(map(shaped, call.leaves)))
-        if call.key in self.caches.variants:
+        if self.caches.variants:
             self.pick_variant(call)
         traced = self.traced(call)
         device = self.device()

@@ -85,7 +85,8 @@ class Traced(Stage):
     """
 
     __slots__ = (
-        "jaxpr", "refs", "in_shardings", "_compiled", "_options", "_in_steps", "_device", "_shardings", "_layouts"
+        "jaxpr", "is_high", "refs", "in_shardings", "_compiled", "_options", "_in_steps", "_device", "_shardings",
+        "_layouts",
     )  # fmt: skip
 
     def __init__(
@@ -96,7 +97,8 @@ class Traced(Stage):
         self.refs = RefState(jaxpr) if uses_of_refs(jaxpr.jaxpr).any else None
         program = self.refs.program if self.refs else jaxpr
         self._compiled: tuple[ClosedJaxpr, RefState | UserValues | None] | None = None
-        if not program.is_high:
+        self.is_high = program.is_high  # whether it computes with values of users' types
+        if not self.is_high:
             self._compiled = program, self.refs
         names = [f"argument {i}" for i in range(in_tree.num_leaves)]
         self.interface = Interface(
@@ -135,7 +137,7 @@ class Traced(Stage):
     def lojax(self) -> Traced:
         """The same with the program that is compiled as its jaxpr, by JAX's name: it is one of arrays alone."""
         made = self.placed(self.interface.names, self._device, self._shardings, self._layouts)
-        made.jaxpr = self.program
+        made.jaxpr, made.is_high = self.program, False
         return made
 
     def _to_compile(self) -> tuple[ClosedJaxpr, RefState | UserValues | None]:
@@ -154,7 +156,7 @@ class Traced(Stage):
     ) -> Traced:  # fmt: skip
         """A copy with the names of arguments, to be lowered for a device, or for several with shardings."""
         made = object.__new__(Traced)
-        made.jaxpr, made._compiled, made.refs = self.jaxpr, self._compiled, self.refs
+        made.jaxpr, made._compiled, made.refs, made.is_high = self.jaxpr, self._compiled, self.refs, self.is_high
         made.in_shardings, made._options = self.in_shardings, self._options
         made.interface, made._in_steps = self.interface._replace(names=names), self._in_steps
         made._device, made._shardings, made._layouts = device, shardings, layouts

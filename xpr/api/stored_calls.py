@@ -142,7 +142,7 @@ class StoredCall:
         if type(compiled) is not Compiled or traced.in_shardings is not None:
             raise Refused("it runs on several devices")
         if traced.state is not None:
-            raise Refused("it reads or writes refs")
+            raise Refused("it reads or writes refs, or has values of users' types")
         if notices() != self.notices:
             raise Refused("a warning was given while it was traced")
         check_library()

@@ -23,7 +23,7 @@ class UserValues:
       donated, written: as of `RefState`: none, as a program does not take the memory of such values.
     """
 
-    __slots__ = ("_consts", "_n_consts", "_on_arrays", "_state_avals", "closed_over", "program", "refs")
+    __slots__ = ("_consts", "_on_arrays", "_state_avals", "closed_over", "program", "refs")
 
     donated: tuple[int, ...] = ()
     written: tuple[int, ...] = ()

@@ -80,13 +80,12 @@ class JaxprCall:
         Raises:
           TypeError: the jaxpr takes others.
         """
-        if self.jaxpr.is_high:
-            self.check(avals)
-            leave_in_final_states(avals, self.jaxpr.in_avals)
-            return list(map(at_end, self.jaxpr.out_avals))
         known = self.jaxpr.memo.get("types")
         if known is None or known[0] != avals:
             self.check(avals)
+            if self.jaxpr.is_high:
+                leave_in_final_states(avals, self.jaxpr.in_avals)
+                return list(map(at_end, self.jaxpr.out_avals))
             known = self.jaxpr.memo["types"] = avals, self.jaxpr.out_avals
         return known[1]
 

@@ -19,6 +19,21 @@ from typing import Any, ClassVar, NoReturn
 from xpr.core.memory import MemorySpace
 
 _NO_AXES: frozenset[Any] = frozenset()
+_preparations: list[Callable[[], None]] = []
+
+
+def at_first_use(prepare: Callable[[], None]) -> None:
+    """Has a function called when the type of a value is a user's for the first time in the process.
+
+    What only such values need, and would make the tracing of all programs slower, is done then.
+    """
+    _preparations.append(prepare)
+
+
+def in_use() -> None:
+    """Calls these functions; called where types that users define appear."""
+    while _preparations:
+        _preparations.pop()()
 
 
 class AbstractValue:
@@ -371,6 +386,7 @@ def register_hitype(val_cls: type, typeof_fn: Callable[[Any], Any]) -> None:
     """
 
     def aval(value: Any) -> Any:
+        in_use()
         kind = typeof_fn(value)
         return AvalQDD(kind, value.cur_qdd(), value) if kind.has_qdd else kind
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from xpr.core import source
 from xpr.core.avals import ShapedArray, aval_of, check_index, check_number, check_truth
-from xpr.core.hi_types import attribute_of
+from xpr.core.hi_types import at_first_use, attribute_of
 from xpr.errors import (
     AxisNameError,
     ConcretizationTypeError,
@@ -269,12 +269,6 @@ class Tracer:
         self._trace = trace
         self.aval = aval
 
-    def __getattr__(self, name: str) -> Any:
-        """An attribute that a type which a user defines has for its values."""
-        if name != "aval" and self.aval is not None and self.aval.is_high:
-            return attribute_of(self, self.aval, name)
-        return object.__getattribute__(self, name)  # which raises the error
-
     # Subclasses that know more override these.
 
     def current_type(self) -> Any:
@@ -400,6 +394,20 @@ class Tracer:
         if not spec:
             return repr(self)
         return format(self._value_for(ConcretizationTypeError, f"{_ABSTRACT}format()", _FOR_VALUE), spec)
+
+
+def _attribute_of_type(tracer: Tracer, name: str) -> Any:
+    """An attribute that a type which a user defines has for its values."""
+    if name != "aval" and tracer.aval is not None and tracer.aval.is_high:
+        return attribute_of(tracer, tracer.aval, name)
+    return object.__getattribute__(tracer, name)  # which raises the error
+
+
+def _look_into_types() -> None:
+    Tracer.__getattr__ = _attribute_of_type  # type: ignore[attr-defined]  # it slows down each attribute of a tracer
+
+
+at_first_use(_look_into_types)
 
 
 def current_type(x: Any) -> Any:

@@ -204,10 +204,15 @@ def _check_scopes(name: str, args: Any, kwargs: Any) -> None:
 
 def _check_program(traced: Traced) -> None:
     """Raises an error where the program can't be exported."""
-    if traced.state is not None:
+    if traced.refs is not None:
         raise RefError(
             f"export: {traced.fun_name} takes or closes over a Ref, which a portable program can't. Export a function "
             "of what the ref holds, that returns what it is to hold."
+        )
+    if traced.has_user_values:
+        raise NotImplementedError(
+            f"export: {traced.fun_name} takes, returns or closes over a value of a user's type, of which a portable "
+            "program knows nothing. Export a function of the arrays that it consists of."
         )
     if any(isinstance(c, Tracer) for c in traced.jaxpr.consts):
         raise next(c for c in traced.jaxpr.consts if isinstance(c, Tracer)).misused()

@@ -18,7 +18,7 @@ from xpr import dtypes
 from xpr.backend import buffers
 from xpr.backend.array import Array
 from xpr.core.avals import ShapedArray, array_made_of, is_key, without_state
-from xpr.core.hi_types import attribute_of
+from xpr.core.hi_types import at_first_use, attribute_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy import (
     argminmax,
@@ -308,6 +308,7 @@ def install(name: str, function: Any) -> None:
 
 _name: str
 _fun: Any
+_METHODS: dict[str, Any] = {}
 for _name, _fun in _OPERATORS.items():
     install(f"__{_name}__", _operator(_name, _fun))
     install(f"__r{_name}__", _reflected(_name, _fun))
@@ -330,8 +331,17 @@ for _name, _fun in {
     "dot": contractions.dot, "trace": contractions.trace, "take": take.take, "nonzero": nonzero.nonzero,
     "choose": where_select.choose, "compress": _compress, "byteswap": _byteswap, "to_device": _to_device,
 }.items():  # fmt: skip
-    setattr(Array, _name, _fun)
-    setattr(Tracer, _name, (_operator_of_tracers if _name.startswith("__") else _method_of_tracers)(_name, _fun))
+    install(_name, _fun)
+    _METHODS[_name] = _fun
+
+
+def _look_into_types() -> None:
+    """Makes the methods of tracers those that types of users have for their values."""
+    for name, fun in _METHODS.items():
+        setattr(Tracer, name, (_operator_of_tracers if name.startswith("__") else _method_of_tracers)(name, fun))
+
+
+at_first_use(_look_into_types)
 
 
 for _name in ("shape", "dtype", "ndim", "size", "weak_type"):

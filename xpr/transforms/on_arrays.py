@@ -176,6 +176,8 @@ def lowered(avals: Sequence[Any], values: Sequence[Any]) -> list[Any]:
     Raises:
       TypeError: they are others than the types say.
     """
+    if not any(aval.is_high for aval in avals):
+        return list(values)
     arrays = []
     for aval, x in zip(avals, values):
         arrays += _lower(aval, x) if aval.is_high else [x]

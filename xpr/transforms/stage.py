@@ -17,7 +17,7 @@ from xpr.backend.array import Array, from_host
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of, is_of_users, is_type_alone, refuse_without_value
 from xpr.core.check import check_jaxpr
-from xpr.core.hi_types import HiType
+from xpr.core.hi_types import HiType, in_use
 from xpr.core.interpreter import Trace, Tracer, context, current_type
 from xpr.core.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, make_literal
 from xpr.core.memory import MemorySpace
@@ -93,6 +93,8 @@ class StageTrace(Trace):
 
     def argument(self, aval: Any) -> Any:
         """A new argument of the program: its tracer, or its ref where `aval` is the type of one."""
+        if aval.is_high:
+            in_use()
         variable = Var(aval.at_start)
         self.arguments.append(variable)
         if type(aval) is AbstractRef:

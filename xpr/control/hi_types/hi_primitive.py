@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
+from xpr.core.hi_types import in_use
 from xpr.core.primitive import Primitive, Unsupported
 from xpr.transforms.batch import AxisData
 
@@ -96,6 +97,7 @@ class HiPrimitive:
         return list(results) if self.multiple_results else [results]
 
     def _abstract(self, avals: Sequence[Any], /, **params: Any) -> list[Any]:
+        in_use()
         return self._listed(self.abstract_eval(*avals, **params)[0])
 
     def _effects(self, avals: Sequence[Any], /, **params: Any) -> Collection[Any]:

@@ -27,6 +27,7 @@ from xpr.control.groups import split_list
 from xpr.control.hi_types.accumulators import GradAccum, NullAccum
 from xpr.control.hi_types.hi_primitive import not_defined
 from xpr.core.avals import Zero, aval_of, same_types, types_of
+from xpr.core.hi_types import in_use
 from xpr.core.interpreter import current
 from xpr.core.jaxpr import DropVar, JaxprEqn
 from xpr.core.primitive import Linear, Primitive, Unsupported, register
@@ -168,6 +169,8 @@ def _abstract(avals: Sequence[Any], *, _prim: VJPHiPrimitive) -> list[Any]:
             f"{type(_prim).__name__}: it was made for arguments of types ({types_of(_prim.in_avals_flat)}), and is "
             f"called with ({types_of(avals)})."
         )
+    if any(aval.is_high for aval in _prim.out_avals_flat):
+        in_use()
     return list(_prim.out_avals_flat)
 
 
