@@ -578,6 +578,43 @@ def test_values_on_several_devices():
     same(xpr.shard_map(cube, mesh=mesh, in_specs=xpr.P("x"), out_specs=xpr.P("x"))(X), X**3)
 
 
+class KeptProduct(VJPHiPrimitive):
+    """The product of a pair's parts, whose rule keeps the pair."""
+
+    def __init__(self, aval):
+        self.in_avals, self.out_aval, self.params = (aval,), aval.first, {}
+        super().__init__()
+
+    def expand(self, value):
+        return value.first * value.second
+
+    def vjp_fwd(self, nzs_in, value):
+        return self(value), value
+
+    def vjp_bwd_retval(self, value, ct):
+        return (pair(ct * second(value), ct * first(value)),)
+
+
+def test_rules_keep_values():
+    def f(p):
+        return KeptProduct(xpr.typeof(p))(p)
+
+    for g in (f, xpr.jit(f), xpr.checkpoint(f)):
+        same_pair(xpr.grad(g)(P), Pair(P.second, P.first))
+    squared = xpr.grad(lambda p: lax.scan(lambda c, _: (c * f(p), None), 1.0, None, length=2)[0])
+    same_pair(squared(P), Pair(jnp.float32(1), jnp.float32(4)))
+    spec = PairPspec(xpr.P("x"), xpr.P("x"))
+    mesh = xpr.make_mesh((1,), ("x",))
+    rows = Pair(jnp.arange(3.0), jnp.asarray(X))
+    g = xpr.shard_map(f, mesh=mesh, in_specs=spec, out_specs=xpr.P("x"))
+    same_pair(xpr.grad(lambda p: g(p).sum())(rows), Pair(rows.second, rows.first))
+    inside = xpr.shard_map(
+        lambda p: f(pair(jnp.sin(second(p)), first(p))), mesh=mesh, in_specs=(spec,), out_specs=xpr.P("x")
+    )
+    with refused(UnsupportedRule, "shard_map: its derivative keeps a value of a user's type that is computed inside"):
+        xpr.grad(lambda p: inside(p).sum())(rows)
+
+
 def test_attributes_and_operators_that_a_type_defines():
     f = xpr.jit(lambda p: (p.head, p[1], p.swapped(), 1 + (p + 2.0), -p))
     head, last, swapped, plus, minus = f(P)
@@ -856,6 +893,12 @@ def test_arrays_and_values_are_not_mixed_up():
         UnsupportedRule, "An object of a user's class was made of arrays that depend on what is differentiated"
     ):
         xpr.grad(lambda x: xpr.jit(lambda x: product(Pair(x, x)))(x))(1.0)
+    with refused(AttributeError, "A value of type Box is no array, and has no dtype."):
+        jnp.sum(Box(1.0))
+    with refused(
+        UnsupportedRule, "scan_until holds a function of values of a user's type, and such functions are for jit"
+    ):
+        lax.scan(lambda c, _: (pair(second(c), first(c)), None), P, None, length=3, until=lambda c: first(c) > 3)
     with refused(TypeError, "cur_qdd takes a mutable value, and got one of type f32[]."):
         cur_qdd(1.0)
 
@@ -882,6 +925,113 @@ def test_files_hold_no_values_of_types(tmp_path):
         xpr.export.export(xpr.jit(product))(P)
     cubes = xpr.export.export(xpr.jit(cube))(X)
     close(cubes.call(X), X**3)
+
+
+@dataclass(frozen=True)
+class Meters:
+    x: Any
+
+
+@dataclass(frozen=True)
+class MetersType(HiType):
+    """A type whose zero is an object, and whose sums are made by a method."""
+
+    def lo_ty(self):
+        return [F32]
+
+    def lower_val(self, value):
+        return [value.x]
+
+    def raise_val(self, x):
+        return Meters(x)
+
+    def to_tangent_aval(self):
+        return self
+
+    def vspace_zero(self):
+        return Meters(np.float32(0))
+
+    def vspace_add(self, one, two):
+        return add_meters(one, two)
+
+
+register_hitype(Meters, lambda value: MetersType())
+
+
+class AddMeters(HiPrimitive):
+    def abstract_eval(self, one, two):
+        return MetersType(), set()
+
+    def to_lojax(self, one, two):
+        return Meters(one.x + two.x)
+
+    def jvp(self, primals, tangents):
+        return self.bind(*primals), self.bind(*map(instantiate_zeros, tangents))
+
+    def transpose(self, ct, one, two):
+        return [ct, ct]
+
+
+class Half(HiPrimitive):
+    def abstract_eval(self, aval):
+        return F32, set()
+
+    def to_lojax(self, value):
+        return value.x / 2
+
+    def jvp(self, primals, tangents):
+        return self.bind(*primals), self.bind(*tangents)
+
+    def transpose(self, ct, value):
+        return [meters(ct / 2)]
+
+
+class FromArray(HiPrimitive):
+    def abstract_eval(self, aval):
+        return MetersType(), set()
+
+    def to_lojax(self, x):
+        return Meters(x)
+
+
+add_meters, half, meters = AddMeters("add_meters").bind, Half("half").bind, FromArray("meters").bind
+
+
+def test_sums_and_zeros_of_a_type():
+    m = Meters(jnp.float32(3))
+    for f in (
+        lambda m: half(m) + half(m),
+        lambda m: lax.scan(lambda c, _: (c + half(m), None), 0.0, None, length=2)[0],
+    ):
+        close(xpr.grad(f)(m).x, np.float32(1))
+        close(xpr.jit(xpr.grad(f))(m).x, np.float32(1))
+    same(xpr.grad(lambda m: 2.0)(m).x, np.float32(0))
+    assert xpr.jit(xpr.grad(lambda m: 2.0))(m).x == 0
+
+    class Squared(VJPHiPrimitive):
+        def __init__(self):
+            self.in_avals, self.out_aval, self.params = (MetersType(),), F32, {}
+            super().__init__()
+
+        def expand(self, value):
+            return value.x**2
+
+        def vjp_fwd(self, nzs_in, value):
+            return self(value), value
+
+        def vjp_bwd_retval(self, value, ct):
+            return (meters(ct * 4 * half(value)),)
+
+    close(xpr.jit(xpr.grad(lambda m: Squared()(m)))(m).x, np.float32(6))
+    by_branch = xpr.grad(
+        lambda x, p: lax.cond(p, lambda x: Squared()(meters(lax.stop_gradient(x))) * x, lambda x: x, x)
+    )
+    close(xpr.jit(by_branch)(3.0, True), np.float32(9))
+    kept = xpr.grad(lambda m, p: lax.cond(p, lambda m: Squared()(add_meters(m, m)), lambda m: half(m), m))
+    with refused(
+        UnsupportedRule, "cond: only some branches keep a value of type MetersType(), whose zero is an object."
+    ):
+        xpr.jit(kept)(m, True)
 
 
 def test_how_values_are_mapped_is_checked():

@@ -12,6 +12,7 @@ from xpr.core.avals import Zero as Zero
 from xpr.core.primitive import Linear, Primitive, is_linear
 from xpr.interpreters.tables import RuleTable, listed, unlisted
 from xpr.primitives.elementwise_rules import add_any_p
+from xpr.primitives.elementwise_rules import add_tangents as sum_of_tangents
 from xpr.primitives.shapes import instantiate, zeros_like_aval
 from xpr.transforms.jvp import JVPTrace as JVPTrace
 from xpr.transforms.jvp import JVPTracer as JVPTracer
@@ -81,12 +82,12 @@ def add_tangents(x: Any, y: Any) -> Any:
     """The sum of two tangents, either of which may be a `Zero`."""
     if type(x) is Zero:
         return y
-    return x if type(y) is Zero else add_any_p.bind(x, y)
+    return x if type(y) is Zero else add_jaxvals(x, y)
 
 
 def add_jaxvals(x: Any, y: Any) -> Any:
     """The sum of two tangents or cotangents."""
-    return add_any_p.bind(x, y)
+    return sum_of_tangents(x, y)
 
 
 def instantiate_zeros(tangent: Any) -> Any:

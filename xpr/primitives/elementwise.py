@@ -13,6 +13,7 @@ from xpr.primitives.conversions import *
 from xpr.primitives.conversions import copy as copy
 from xpr.primitives.elementwise_rules import *
 from xpr.primitives.elementwise_rules import add_any as add_any
+from xpr.primitives.elementwise_rules import add_tangents as add_tangents
 from xpr.primitives.elementwise_rules import scalar as scalar
 from xpr.primitives.exponentials import *
 from xpr.primitives.powers import *

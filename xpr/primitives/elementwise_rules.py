@@ -376,6 +376,12 @@ add_any = function_of(
 ShapedArray.vspace_add = lambda self, x, y: add_any(x, y)  # type: ignore[attr-defined]  # as users' types have it
 
 
+def add_tangents(x: Any, y: Any) -> Any:
+    """The sum of two tangents or cotangents, also of values of users' types."""
+    aval: Any = aval_of(x)
+    return aval.vspace_add(x, y)
+
+
 def _mul_transpose(cts: Sequence[Any], operands: Sequence[Any]) -> list[Any]:
     (ct,), (x, y) = cts, operands
     if is_linear(x):

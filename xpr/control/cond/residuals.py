@@ -14,6 +14,7 @@ import numpy as np
 from xpr.control.groups import split_list
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import FillerVar, Jaxpr, JaxprEqn, Literal, Var
+from xpr.errors import UnsupportedRule
 from xpr.primitives.shapes import broadcast_in_dim_p, zeros_like_aval
 from xpr.transforms.stage import stage
 
@@ -116,13 +117,18 @@ def _with_slots(jaxpr: Jaxpr, sources: Sequence[Source], slots: Sequence[ShapedA
 
 def zeros_in(eqns: list[JaxprEqn], aval: ShapedArray) -> Any:
     """Zeros in a jaxpr; appends the equation that makes them to `eqns`."""
+    if aval.is_high or aval.plain is not aval:
+        closed = stage(lambda: [zeros_like_aval(aval)], [])
+        if closed.consts:
+            raise UnsupportedRule(
+                f"cond: only some branches keep a value of type {aval.str_short()}, whose zero is an object. Let its "
+                "class define vspace_zero by an operation, a HiPrimitive or VJPHiPrimitive."
+            )
+        eqns.extend(closed.eqns)
+        return closed.outvars[0]
     zero = Literal(np.zeros((), aval.dtype)[()])
     if not aval.shape:
         return zero
-    if aval.plain is not aval:
-        jaxpr = stage(lambda: [zeros_like_aval(aval)], []).jaxpr
-        eqns.extend(jaxpr.eqns)
-        return jaxpr.outvars[0]
     out = Var(aval)
     eqns.append(JaxprEqn([zero], [out], broadcast_in_dim_p, {"shape": aval.shape, "broadcast_dimensions": ()}))
     return out

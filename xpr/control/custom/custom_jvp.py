@@ -28,7 +28,7 @@ from xpr.core.avals import Zero, aval_of, is_float0, same_type
 from xpr.core.jaxpr import Jaxpr
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.core.source import describe_function
-from xpr.primitives.elementwise import add_any
+from xpr.primitives.elementwise import add_tangents
 from xpr.text.parameters import register_parameter
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import as_array
@@ -234,7 +234,7 @@ class custom_jvp(CustomFunction):
 def _sum(*terms: Any) -> Any:
     total = terms[0]
     for term in terms[1:]:
-        total = add_any(total, term)
+        total = add_tangents(total, term)
     return total
 
 

@@ -24,7 +24,7 @@ from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.core.source import describe_function, function_name
 from xpr.errors import UnsupportedRule
-from xpr.primitives.elementwise import add_any
+from xpr.primitives.elementwise import add_tangents
 from xpr.primitives.shapes import instantiate, mapped_to
 from xpr.transforms.batch import batch_jaxpr, names_in
 from xpr.transforms.boundary import boundary
@@ -62,7 +62,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
         )  # fmt: skip
         terms.append(by_residuals)
     if len(terms) == 2:
-        return outs, [t if type(u) is Zero else add_any(t, u) for t, u in zip(*terms)]
+        return outs, [t if type(u) is Zero else add_tangents(t, u) for t, u in zip(*terms)]
     return outs, terms[0] if terms else zeros_for(outs)
 
 

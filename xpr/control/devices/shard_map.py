@@ -396,7 +396,8 @@ def _without_leading_axes(jaxpr: Jaxpr, chosen: Sequence[bool]) -> Jaxpr:
         ]
 
         def run(*xs: Any) -> list[Any]:
-            return eval_jaxpr(jaxpr, (), *(reshape(x, v.aval.shape) for x, v in zip(xs, jaxpr.invars)))
+            pairs = zip(xs, jaxpr.invars, [*chosen, *[False] * (len(jaxpr.invars) - len(chosen))])
+            return eval_jaxpr(jaxpr, (), *(reshape(x, v.aval.shape) if leading else x for x, v, leading in pairs))
 
         jaxpr.memo[key] = stage(run, avals).jaxpr
     return jaxpr.memo[key]

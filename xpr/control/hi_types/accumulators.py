@@ -6,7 +6,7 @@ from typing import Any
 
 from xpr.core.avals import Zero, aval_of, same_type
 from xpr.errors import ArgumentError
-from xpr.primitives.elementwise import add_any
+from xpr.primitives.elementwise import add_tangents
 
 
 class GradAccum:
@@ -36,7 +36,7 @@ class GradAccum:
                 f"accum: the operand's cotangents are of type {self.aval.str_short()}, and one of type "
                 f"{aval_of(x).str_short()} was added."
             )
-        self.value = x if self.value is None else _sum(self.aval, self.value, x)
+        self.value = x if self.value is None else add_tangents(self.value, x)
 
 
 class NullAccum(GradAccum):
@@ -44,7 +44,3 @@ class NullAccum(GradAccum):
 
     def accum(self, x: Any) -> None:
         """Drops a cotangent."""
-
-
-def _sum(aval: Any, x: Any, y: Any) -> Any:
-    return aval.vspace_add(x, y) if aval.is_high else add_any(x, y)

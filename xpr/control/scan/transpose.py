@@ -21,6 +21,7 @@ from xpr.core.primitive import Linear
 from xpr.passes.in_place_sums import in_place_sums
 from xpr.primitives.elementwise import add_any_p
 from xpr.primitives.shapes import instantiate
+from xpr.primitives.user_values import add_values_p
 from xpr.transforms.transpose import transpose_jaxpr
 
 
@@ -54,7 +55,10 @@ class _Transposed:
         self.products = find_products(jaxpr, terms, rows, constant) if with_products else [None] * len(terms)
         summed = [t for t, product in zip(terms, self.products) if product is None]
         before, after = [Var(v.aval) for v in summed], [Var(v.aval) for v in summed]
-        sums = [JaxprEqn([b, t], [a], add_any_p, {}) for b, t, a in zip(before, summed, after)]
+        sums = [
+            JaxprEqn([b, t], [a], add_values_p if a.aval.is_high else add_any_p, {})
+            for b, t, a in zip(before, summed, after)
+        ]
         replaced = {id(eqn) for product in self.products if product for eqn in product.eqns}
         eqns = [*(eqn for eqn in jaxpr.eqns if id(eqn) not in replaced), *sums]
         factors = [v for product in self.products if product for v in product.factors]
