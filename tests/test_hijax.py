@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -802,6 +803,13 @@ def test_a_mutable_class_of_ones_own():
     step(counter)
     assert counter.count == 5 and xpr.typeof(counter) == CounterType() and type(counter.aval) is AvalQDD
     assert str(xpr.make_jaxpr(read_p.bind)(counter)) == "{ lambda ; a:Counter. let b:i32[] = read a in (b,) }"
+
+
+def test_programs_with_mutable_values_are_copied():
+    closed = xpr.make_jaxpr(lambda box, x: box.set(box.get() + x))(Box(1.0), 2.0)
+    copied = copy.deepcopy(closed.jaxpr)
+    assert str(copied) == str(closed) and copied.in_avals == closed.in_avals and copied.is_high
+    assert list(map(str, closed.effects)) == ["BoxEffect"]
 
 
 # -- Errors

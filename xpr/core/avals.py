@@ -551,8 +551,7 @@ def is_type_alone(x: Any) -> bool:
 
 def is_of_users(x: Any) -> bool:
     """Whether a value is one of a class that a user has registered."""
-    aval = getattr(type(x), "aval", None)
-    return type(aval) is property and x.aval.is_high
+    return type(getattr(type(x), "aval", None)) is property and isinstance(x.aval, AbstractValue) and x.aval.is_high
 
 
 def refuse_without_value(x: Any) -> None:

@@ -282,11 +282,11 @@ class AvalQDD(_OfUsers):
 
     def __getattr__(self, name: str) -> Any:
         """The shape, dtype and the like of the array that the value makes of itself."""
-        if name in _OF_ARRAYS and hasattr(type(self._value), "__jax_array__"):
+        if name not in _OF_ARRAYS:
+            return object.__getattribute__(self, name)  # which raises the error
+        if hasattr(type(self._value), "__jax_array__"):
             return getattr(self._value.__jax_array__().aval, name)
-        raise AttributeError(
-            f"A value of type {self.aval.str_short()} is no array, and has no {name}.", name=name, obj=self
-        )
+        raise AttributeError(f"A value of type {self.aval.str_short()} is no array, and has no {name}.")
 
     @property
     def current(self) -> AvalQDD:
