@@ -454,6 +454,9 @@ def test_an_operation_on_values():
     same_pair(xpr.jit(lambda p: pair(second(p), first(p)))(P), Pair(P.second, P.first))
     same_pair(xpr.jit(lambda: P)(), P)
     same_pair(xpr.jit(lambda x: Pair(x, x + 1))(2.0), Pair(np.float32(2), np.float32(3)))
+    with_flags = xpr.checkpoint(lambda p, x: product(p) * x, prevent_cse=(False, True))
+    same_pair(xpr.jit(xpr.grad(with_flags))(P, 2.0), Pair(2 * jnp.sin(0.5), 4 * jnp.cos(0.5)))
+    close(xpr.jit(product, backend="reference")(P), expected)
     compiled = xpr.jit(product).lower(P).compile()
     close(compiled(P), expected)
     assert "tensor<f32>" in xpr.jit(product).lower(P).as_text()
@@ -577,6 +580,16 @@ def test_values_on_several_devices():
     for f in (swap, xpr.jit(swap)):
         same_pair(f(rows), Pair(rows.second, rows.first))
     same(xpr.shard_map(cube, mesh=mesh, in_specs=xpr.P("x"), out_specs=xpr.P("x"))(X), X**3)
+    same(xpr.pmap(cube)(X[None]), X[None] ** 3)
+    box = Box(1.0)
+    with refused(
+        RefError, "takes or closes over a mutable value of type Box, which all devices would share. Pass what"
+    ):
+        xpr.shard_map(lambda x: x * box.get(), mesh=mesh, in_specs=xpr.P("x"), out_specs=xpr.P("x"))(X)
+    with refused(
+        UnsupportedRule, "xla_pmap: it maps a function of values of users' types, which shard_map alone provides"
+    ):
+        xpr.pmap(lambda x: x * product(P))(X[None])
 
 
 class KeptProduct(VJPHiPrimitive):

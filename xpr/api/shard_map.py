@@ -29,6 +29,7 @@ from xpr.core.ref_views import refuse_split_views
 from xpr.core.refs import Ref
 from xpr.core.source import check_function, describe_function, line_with_text
 from xpr.core.specs import check_spec
+from xpr.errors import RefError
 from xpr.passes.discharge import uses_of_refs
 from xpr.primitives.sharding_constraint import constrain
 from xpr.primitives.sharding_rules import parts_of
@@ -245,6 +246,7 @@ class _Mapped:
         with manual.in_scope(checked=manual.check), with_mesh(manual.inner):
             closed = stage(_cast_by_the_user(flat) if manual.check else flat, shards, trace=trace)
         _refuse_partitioned_constants(fun, closed)
+        _refuse_mutable_values(fun, closed)
         written: Sequence[bool] = ()
         if uses_of_refs(closed.jaxpr).any:
             closed, written = on_values("shard_map", fun, closed)
@@ -513,6 +515,16 @@ def _refuse_partitioned_constants(fun: Callable[..., Any], closed: ClosedJaxpr) 
         raise NotImplementedError(
             f"shard_map: {describe_function(fun)} closes over {', '.join(types)}, of which it would see whole arrays "
             "and not shards. Pass them as arguments."
+        )
+
+
+def _refuse_mutable_values(fun: Callable[..., Any], closed: ClosedJaxpr) -> None:
+    """Raises RefError where the function takes or closes over mutable values of users' types."""
+    types = [v.aval.str_short() for v in (*closed.jaxpr.constvars, *closed.jaxpr.invars) if v.aval.has_qdd]
+    if types:
+        raise RefError(
+            f"shard_map: {describe_function(fun)} takes or closes over a mutable value of type {types[0]}, which all "
+            "devices would share. Pass what it holds, and return what it is to hold."
         )
 
 

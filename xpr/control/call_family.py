@@ -31,7 +31,7 @@ from xpr.passes.discharge import uses_of_refs
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.jvp import jvp_jaxpr, with_zeros
 from xpr.transforms.linearize import Linearized, LinearizeTrace, linearize_jaxpr
-from xpr.transforms.on_arrays import on_arrays
+from xpr.transforms.on_arrays import OnArrays, on_arrays
 from xpr.transforms.transpose import transpose_jaxpr
 
 Specs = Sequence[Any]
@@ -135,7 +135,12 @@ class JaxprCall:
     def on_arrays(self, values: Sequence[Any]) -> list[Any]:
         """Calls the jaxpr on the arrays that values of users' types consist of."""
         program = self.derived(on_arrays)
-        return program.results(values, self.bind(program.jaxpr, program.arguments(values)))
+        outs = self.bind(program.jaxpr, program.arguments(values), *self.array_specs(program))
+        return program.results(values, outs)
+
+    def array_specs(self, program: OnArrays) -> InOutSpecs:
+        """The specs of the operands and results of the call on arrays."""
+        return NO_SPECS
 
     def smaller(self, jaxpr: Jaxpr, inputs: Sequence[bool], used: Sequence[bool]) -> dict[str, Any]:
         """The parameters of a call of the part of the jaxpr with these arguments and results."""

@@ -12,7 +12,9 @@ from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import axes_in_scope
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars
 from xpr.core.primitive import Primitive
+from xpr.errors import UnsupportedRule
 from xpr.transforms.linearize import Linearized
+from xpr.transforms.on_arrays import OnArrays
 
 T = TypeVar("T")
 
@@ -94,6 +96,14 @@ class MultiDeviceCall(JaxprCall):
         in_specs = [*mask(self.in_specs, map(not_, is_linear)), *ct_specs]
         out_specs = list(map(self.dual, mask(mask(self.in_specs, is_linear), affected)))
         return self.called_transposed(closed, known, cts, in_specs, out_specs)
+
+    def array_specs(self, program: OnArrays) -> InOutSpecs:
+        if any(aval.is_high for aval in (*program.in_avals, *program.out_avals)):
+            raise UnsupportedRule(
+                f"{self.primitive}: it maps a function of values of users' types, which shard_map alone provides for. "
+                "Pass the arrays that they consist of."
+            )
+        return self.in_specs, self.out_specs
 
     def smaller(self, jaxpr: Jaxpr, inputs: Sequence[bool], used: Sequence[bool]) -> dict[str, Any]:
         return self.replaced(jaxpr, mask(self.in_specs, inputs), mask(self.out_specs, used))

@@ -43,6 +43,7 @@ from xpr.transforms.calls import Call
 from xpr.transforms.flat import named_like
 from xpr.transforms.jvp import with_zeros
 from xpr.transforms.linearize import LinearizeTrace
+from xpr.transforms.on_arrays import OnArrays, arrays_in
 
 __all__ = ["checkpoint_p"]
 
@@ -75,6 +76,12 @@ class _CheckpointCall(JaxprCall):
             flags = (*partition(flags, is_linear)[1], *[True] * len(cts))
             return self.bind(closed, [*known, *cts], flags)
         return self.bind(closed, [*known, *cts])
+
+    def array_specs(self, program: OnArrays) -> InOutSpecs:
+        flags = self.params["prevent_cse"]
+        if type(flags) is not tuple:
+            return NO_SPECS
+        return [flag for flag, aval in zip(flags, program.in_avals) for _ in arrays_in([aval])], ()
 
     def smaller(self, jaxpr: Jaxpr, inputs: Sequence[bool], used: Sequence[bool]) -> dict[str, Any]:
         params, flags = super().smaller(jaxpr, inputs, used), self.params["prevent_cse"]
