@@ -851,14 +851,23 @@ def test_exact_operations_of_few_elements_need_no_program(monkeypatch):
     assert len(texts) == 2, "XLA multiplies by the inverse of a divisor that is broadcast"
 
 
+def named(name, factor):
+    def f(x):
+        return x * factor + 1
+
+    f.__name__ = name
+    return xpr.jit(f)
+
+
+@pytest.mark.parametrize("name", ["main", "é", "1st", ".x", "", "a b", 'a"b', "<lambda>", "x" * 500])
+def test_functions_of_any_name_are_called_from_programs(name):
+    f = named(name, 2)
+    assert xpr.jit(lambda x: f(x) + f(x[None])[0])(jnp.ones(())) == 6
+    exported = xpr.export.export(xpr.jit(lambda x: f(x) * 3))(jnp.ones(()))
+    assert exported.call(jnp.ones(())) == 9
+
+
 def test_functions_whose_names_end_in_numbers_are_told_from_those_that_are_numbered():
-    def named(name, factor):
-        def f(x):
-            return x * factor + 1
-
-        f.__name__ = name
-        return xpr.jit(f)
-
     functions = [named("step", 2), named("step", 3), named("step_1", 5), named("step_1", 7)]
     for order in (functions, functions[::-1], functions[2:] + functions[:2]):
         assert xpr.jit(lambda x, order=order: sum(f(x) for f in order))(1.0) == 21

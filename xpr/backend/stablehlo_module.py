@@ -45,7 +45,7 @@ class Module(ProgramDevices):
         self.kept: list[Any] = []  # the functions that the compiler calls while it partitions the program
         self.constants: dict[str, Any] = {}  # their values, by their names
         self.inlined_meshes: list[str] = []  # definitions of the meshes that functions of exported programs name
-        self._names: dict[str, int] = {}
+        self._names = {"main": 1}  # for each name that is taken, the number that the next function of it tries
         self._next = 0
 
     @property
@@ -65,7 +65,8 @@ class Module(ProgramDevices):
 
     def unique_name(self, base: str) -> str:
         """A new name of a function: `base`, with a number where the module has one of this name."""
-        clean = "".join(c if c.isalnum() or c in "_." else "_" for c in base) or "f"
+        clean = "".join(c if (c.isascii() and c.isalnum()) or c in "_." else "_" for c in base) or "f"
+        clean = clean if clean[0].isalpha() or clean[0] == "_" else f"_{clean}"
         count = self._names.get(clean, 0)
         name = f"{clean}_{count}" if count else clean
         while name in self._names:  # the base of another function ends in this number
