@@ -10,6 +10,7 @@ from tests.ops import table
 from tests.ops.case import Case, has_numpy_rules
 from xpr import core, lax
 from xpr.compile.reference import reference_eval
+from xpr.passes.disjoint_sums import disjoint_sums
 
 pytestmark = pytest.mark.quick
 
@@ -503,6 +504,59 @@ def test_arguments_of_other_kinds():
         xpr.jaxpr.loads({})
     with pytest.raises(IndexError, match="substitute: there is no argument 5; the program takes 1."):
         xpr.jaxpr.substitute(closed, {5: 1.0})
+
+
+class TestDisjointSums:
+    """Cotangents of an array that is read slice by slice."""
+
+    X = np.arange(40, dtype=np.float32).reshape(8, 5) / 7
+
+    def counts(self, f):
+        """How many concatenations and paddings the derivative of a sum of functions of slices has after the pass."""
+        closed = xpr.make_jaxpr(xpr.grad(lambda x: sum((i + 1) * (a**2).sum() for i, a in enumerate(f(x)))))(self.X)
+        smaller = closed.replace(jaxpr=disjoint_sums(closed.jaxpr))
+        assert_same(closed, smaller, self.X)
+        assert disjoint_sums(closed.jaxpr) is disjoint_sums(closed.jaxpr)
+        names = [eqn.primitive.name for eqn in smaller.jaxpr.eqns]
+        return names.count("concatenate"), names.count("pad")
+
+    def test_slices_that_are_all_of_it_are_concatenated(self):
+        assert self.counts(jnp.unstack) == self.counts(lambda x: jnp.split(x, 4, axis=0)) == (1, 0)
+        assert self.counts(lambda x: [x[:, i] for i in (3, 0, 4, 1, 2)]) == (1, 0)
+
+    def test_gaps_are_zero(self):
+        assert self.counts(lambda x: [x[1:2], x[5], x[2:4]]) == (1, 3)
+        assert self.counts(lambda x: [x[0], x[5], x[7]]) == (1, 2)
+
+    def test_slices_that_overlap_are_in_several_rows(self):
+        assert self.counts(lambda x: [x[i : i + 2] for i in range(7)]) == (2, 2)
+        assert self.counts(lambda x: [*(x[i : i + 1] for i in range(8)), x[2:4], x]) == (1, 1)
+
+    def test_slices_along_two_axes_are_separate(self):
+        assert self.counts(lambda x: [*x, *x.T]) == (2, 0)
+
+    def test_others_stay(self):
+        assert self.counts(lambda x: [x[:3], x[3:]]) == (0, 2)
+        assert self.counts(lambda x: [x[::2], x[1::2], x[::3]]) == (0, 3)
+        assert self.counts(lambda x: [x[:2, :2], x[2:4, 2:], x[4:, 1:]]) == (0, 3)
+
+    def test_what_is_read_elsewhere_stays(self):
+        def f(x):
+            padded = [jnp.pad(row[None], ((i, 7 - i), (0, 0))) for i, row in enumerate(x)]
+            return sum(padded[1:], padded[0]), padded
+
+        closed = xpr.make_jaxpr(f)(self.X)
+        assert disjoint_sums(closed.jaxpr) is closed.jaxpr
+
+    def test_programs_are_lowered_so(self):
+        gradient = xpr.grad(lambda x: sum(i * jnp.sin(a).sum() for i, a in enumerate(x)))
+        looped = lambda x: lax.fori_loop(0, 2, lambda _, c: gradient(c), x)
+        for f in (gradient, looped):
+            text = xpr.jit(f).lower(self.X).as_text()
+            assert text.count("stablehlo.concatenate") == 1 and "stablehlo.pad" not in text
+        weights = np.arange(8, dtype=np.float32)[:, None]
+        close(xpr.jit(gradient)(self.X), weights * np.cos(self.X))
+        close(xpr.jit(xpr.vmap(gradient))(self.X[None]), (weights * np.cos(self.X))[None])
 
 
 def test_what_the_compiler_does_not_remove():

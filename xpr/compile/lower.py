@@ -27,6 +27,7 @@ from xpr.core.primitive import Primitive, Unsupported
 from xpr.core.source import NOT_WRAPPED, Call, is_of_call, joined, line_number, metadata_of, scopes_of, summarize
 from xpr.errors import UnsupportedRule
 from xpr.passes.dce import live_jaxpr
+from xpr.passes.disjoint_sums import disjoint_sums
 from xpr.passes.host_memory import computed_on_device
 from xpr.passes.physical import physical
 from xpr.primitives.random_bits import threefry2x32_p
@@ -192,6 +193,7 @@ def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value], regio
     """
     variables = [*jaxpr.constvars, *jaxpr.invars]
     module = builder.module
+    jaxpr = disjoint_sums(jaxpr) if module.mesh is None else jaxpr
     around, location = module.scopes, module.location
     if module.mesh is not None:
         arguments = [as_unreduced(builder, v.aval, x) for v, x in zip(variables, arguments)]

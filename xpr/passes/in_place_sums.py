@@ -23,15 +23,18 @@ from xpr.primitives.gather.gather_scatter import scatter_add_p
 from xpr.primitives.shapes import broadcast_in_dim_p
 
 
-class _Program:
-    """The equations that compute the variables of a jaxpr, and how often each variable is read."""
+class Sums:
+    """The sums of a jaxpr, the equations that compute its variables, and how often each variable is read."""
 
-    __slots__ = ("equations", "reads")
+    __slots__ = ("equations", "reads", "roots")
 
     def __init__(self, jaxpr: Jaxpr):
         self.equations: dict[Any, JaxprEqn] = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
         self.reads = Counter([v for eqn in jaxpr.eqns for v in eqn.invars if type(v) is not Literal])
         self.reads.update([v for v in jaxpr.outvars if type(v) is not Literal])
+        sums = [eqn for eqn in jaxpr.eqns if eqn.primitive is add_any_p]
+        inner = {v for eqn in sums for v in eqn.invars if self.made_by(v, add_any_p)}
+        self.roots = [eqn for eqn in sums if eqn.outvars[0] not in inner]  # those that are no terms of another
 
     def made_by(self, v: Any, *primitives: Any) -> JaxprEqn | None:
         """The equation that computes a variable, if it is of these primitives and is read once."""
@@ -50,6 +53,11 @@ class _Program:
         eqn = self.made_by(v, dynamic_update_slice_p, scatter_add_p)
         return eqn if eqn is not None and self.is_zero(eqn.invars[0]) else None
 
+    def within(self, eqn: JaxprEqn) -> list[JaxprEqn]:
+        """The sums that are only read by a sum, and by those."""
+        inner = [each for each in (self.made_by(v, add_any_p) for v in eqn.invars) if each is not None]
+        return [*inner, *(each for one in inner for each in self.within(one))]
+
     def terms(self, eqn: JaxprEqn) -> list[Any]:
         """The terms of a sum: its operands, and the terms of those that are sums which nothing else reads."""
         terms: list[Any] = []
@@ -61,27 +69,18 @@ class _Program:
 
 def in_place_sums(jaxpr: Jaxpr) -> Jaxpr:
     """The program with sums of updated zeros as updates of the other terms."""
-    program = _Program(jaxpr)
-    inner = {v for eqn in jaxpr.eqns if eqn.primitive is add_any_p for v in eqn.invars if program.made_by(v, add_any_p)}
+    program = Sums(jaxpr)
     replaced: dict[int, list[JaxprEqn]] = {}  # by the sum that an equation is part of, or replaced by
-    for eqn in jaxpr.eqns:
-        if eqn.primitive is not add_any_p or eqn.outvars[0] in inner:
-            continue
+    for eqn in program.roots:
         terms = program.terms(eqn)
         updates = [update for update in map(program.update, terms) if update is not None]
         others = [v for v in terms if program.update(v) is None]
         if updates and others:
-            replaced.update((id(each), []) for each in (*updates, *_sums(program, eqn)))
+            replaced.update((id(each), []) for each in (*updates, *program.within(eqn)))
             replaced[id(eqn)] = _updated(others, updates, eqn)
     if not replaced:
         return jaxpr
     return jaxpr.replace(eqns=[each for eqn in jaxpr.eqns for each in replaced.get(id(eqn), [eqn])])
-
-
-def _sums(program: _Program, eqn: JaxprEqn) -> list[JaxprEqn]:
-    """The sums that are only read by a sum, and by those."""
-    inner = [each for each in (program.made_by(v, add_any_p) for v in eqn.invars) if each is not None]
-    return [*inner, *(each for one in inner for each in _sums(program, one))]
 
 
 def _updated(others: Sequence[Any], updates: Sequence[JaxprEqn], root: JaxprEqn) -> list[JaxprEqn]:

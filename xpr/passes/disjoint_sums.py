@@ -1,0 +1,113 @@
+"""disjoint_sums : jaxpr -> jaxpr. Writes sums of many padded arrays whose slices don't overlap as concatenations.
+
+    { lambda ; a:f32[1] b:f32[1] c:f32[1]. let
+        d = pad[0, 2] a 0.0; e = pad[1, 1] b 0.0; f = pad[2, 0] c 0.0; g = add_any d e; h = add_any g f in (h,) }
+    { lambda ; a:f32[1] b:f32[1] c:f32[1]. let h = concatenate a b c in (h,) }
+
+Such are the cotangents of arrays that a program reads slice by slice, as `split` and `unstack` do. The program of the
+sum looks for each element into all slices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from xpr.core.jaxpr import Jaxpr, JaxprEqn, Var
+from xpr.passes.in_place_sums import Sums
+from xpr.primitives.elementwise import add_any_p
+from xpr.primitives.slicing import concatenate_p, pad_p
+
+_LEAST = 3  # slices; the program of the sum of two takes no longer
+
+
+def disjoint_sums(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with concatenations, cached with it; itself where there are none."""
+    if "disjoint sums" not in jaxpr.memo:
+        replaced = _rewritten(jaxpr) if sum(eqn.primitive is pad_p for eqn in jaxpr.eqns) >= _LEAST else jaxpr
+        jaxpr.memo["disjoint sums"] = None if replaced is jaxpr else replaced  # itself would be a reference cycle
+    return jaxpr.memo["disjoint sums"] or jaxpr
+
+
+def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
+    sums = Sums(jaxpr)
+    replaced: dict[int, list[JaxprEqn]] = {}  # by the equation in whose place they are
+    for eqn in sums.roots:
+        terms = sums.terms(eqn)
+        slices = [each for each in (_padded_slice(sums, v) for v in terms) if each is not None]
+        rows = [row for row in _rows(slices) if len(row) >= _LEAST]
+        if not rows:
+            continue
+        gone = {id(each) for row in rows for each in row}
+        rest = [v for v in terms if id(sums.equations.get(v)) not in gone]
+        replaced.update((each, []) for each in (*gone, *map(id, sums.within(eqn))))
+        replaced[id(eqn)] = _concatenated(rows, rest, eqn)
+    if not replaced:
+        return jaxpr
+    return jaxpr.replace(eqns=[each for eqn in jaxpr.eqns for each in replaced.get(id(eqn), [eqn])])
+
+
+def _padded_slice(sums: Sums, v: Any) -> JaxprEqn | None:
+    """The equation that pads a slice with zeros along one axis; None where the variable is no such array."""
+    eqn = sums.made_by(v, pad_p)
+    if eqn is None or not sums.is_zero(eqn.invars[1]):
+        return None
+    config = eqn.params["padding_config"]
+    is_slice = all(type(n) is int and n >= 0 for each in config for n in each) and not any(n for *_, n in config)
+    return eqn if is_slice and sum(map(any, config)) == 1 else None
+
+
+def _place(eqn: JaxprEqn) -> tuple[int, int, int]:
+    """The axis along which an array is padded, and where it starts and ends there."""
+    config = eqn.params["padding_config"]
+    axis = next(i for i, each in enumerate(config) if any(each))
+    low = config[axis][0]
+    return axis, low, low + eqn.invars[0].aval.shape[axis]
+
+
+def _rows(slices: Sequence[JaxprEqn]) -> list[list[JaxprEqn]]:
+    """Slices along one axis that don't overlap, in their order; each slice is in the first row that it fits."""
+    rows: list[list[JaxprEqn]] = []
+    for eqn in sorted(slices, key=_place):
+        axis, start, _ = _place(eqn)
+        for row in rows:
+            last_axis, _, end = _place(row[-1])
+            if last_axis == axis and end <= start:
+                row.append(eqn)
+                break
+        else:
+            rows.append([eqn])
+    return rows
+
+
+def _concatenated(rows: Sequence[Sequence[JaxprEqn]], rest: Sequence[Any], root: JaxprEqn) -> list[JaxprEqn]:
+    """The equations that concatenate each row, and add the other terms; the last result is that of `root`."""
+    aval = root.outvars[0].aval
+    eqns: list[JaxprEqn] = []
+    terms = list(rest)
+    for row in rows:
+        axis = _place(row[0])[0]
+        starts = [_place(eqn)[1] for eqn in row[1:]]
+        parts = []
+        for i, (eqn, following) in enumerate(zip(row, [*starts, aval.shape[axis]])):
+            _, start, end = _place(eqn)
+            padding = (start if i == 0 else 0, following - end, 0)
+            parts.append(_padded(eqn, axis, padding, eqns) if any(padding) else eqn.invars[0])
+        terms.append(Var(aval))
+        eqns.append(JaxprEqn(parts, [terms[-1]], concatenate_p, {"dimension": axis}, root.source))
+    total, *others = terms
+    for term in others:
+        total, operands = Var(aval), [total, term]
+        eqns.append(JaxprEqn(operands, [total], add_any_p, {}, root.source))
+    *before, last = eqns
+    return [*before, last.replace(outvars=root.outvars)]
+
+
+def _padded(eqn: JaxprEqn, axis: int, padding: tuple[int, int, int], eqns: list[JaxprEqn]) -> Var:
+    """The slice that an equation pads, with zeros up to the following slice."""
+    slice_aval = eqn.invars[0].aval
+    shape = tuple(n + sum(padding) if i == axis else n for i, n in enumerate(slice_aval.shape))
+    config = tuple(padding if i == axis else (0, 0, 0) for i in range(len(shape)))
+    out = Var(slice_aval.update(shape=shape))
+    eqns.append(eqn.replace(outvars=[out], params={"padding_config": config}))
+    return out
