@@ -532,6 +532,13 @@ class TestDisjointSums:
         assert self.counts(lambda x: [x[i : i + 2] for i in range(7)]) == (2, 2)
         assert self.counts(lambda x: [*(x[i : i + 1] for i in range(8)), x[2:4], x]) == (1, 1)
 
+    def test_sums_of_thousands_of_slices(self):
+        x = np.ones((3000, 1), np.float32)
+        gradient = xpr.make_jaxpr(xpr.grad(lambda x: sum((a**2).sum() for a in (*x, *[x[:1]] * 2000))))(x)
+        smaller = disjoint_sums(gradient.jaxpr)
+        assert [eqn.primitive.name for eqn in smaller.eqns].count("concatenate") == 375 + 47 + 6 + 1
+        core.check_jaxpr(smaller)
+
     def test_slices_along_two_axes_are_separate(self):
         assert self.counts(lambda x: [*x, *x.T]) == (2, 0)
 

@@ -10,6 +10,7 @@ sum looks for each element into all slices.
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from xpr.primitives.elementwise import add_any_p
 from xpr.primitives.slicing import concatenate_p, pad_p
 
 _LEAST = 3  # slices; the program of the sum of two takes no longer
+_WIDTH = 8  # operands of a concatenation; of more, XLA:CPU compiles each by itself, which takes ten times as long
 
 
 def disjoint_sums(jaxpr: Jaxpr) -> Jaxpr:
@@ -33,14 +35,14 @@ def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
     sums = Sums(jaxpr)
     replaced: dict[int, list[JaxprEqn]] = {}  # by the equation in whose place they are
     for eqn in sums.roots:
-        terms = sums.terms(eqn)
+        terms, inner = sums.terms(eqn)
         slices = [each for each in (_padded_slice(sums, v) for v in terms) if each is not None]
         rows = [row for row in _rows(slices) if len(row) >= _LEAST]
         if not rows:
             continue
         gone = {id(each) for row in rows for each in row}
         rest = [v for v in terms if id(sums.equations.get(v)) not in gone]
-        replaced.update((each, []) for each in (*gone, *map(id, sums.within(eqn))))
+        replaced.update((each, []) for each in (*gone, *map(id, inner)))
         replaced[id(eqn)] = _concatenated(rows, rest, eqn)
     if not replaced:
         return jaxpr
@@ -66,17 +68,20 @@ def _place(eqn: JaxprEqn) -> tuple[int, int, int]:
 
 
 def _rows(slices: Sequence[JaxprEqn]) -> list[list[JaxprEqn]]:
-    """Slices along one axis that don't overlap, in their order; each slice is in the first row that it fits."""
+    """Slices along one axis that don't overlap, in their order; each slice is in the row where it leaves least room."""
     rows: list[list[JaxprEqn]] = []
+    ends: dict[int, list[tuple[int, int]]] = {}  # by the axis: where rows end, in this order, and their negative index
     for eqn in sorted(slices, key=_place):
-        axis, start, _ = _place(eqn)
-        for row in rows:
-            last_axis, _, end = _place(row[-1])
-            if last_axis == axis and end <= start:
-                row.append(eqn)
-                break
+        axis, start, end = _place(eqn)
+        of_axis = ends.setdefault(axis, [])
+        before = bisect.bisect_right(of_axis, (start, 1))
+        if before:
+            _, index = of_axis.pop(before - 1)
+            rows[-index].append(eqn)
         else:
+            index = -len(rows)
             rows.append([eqn])
+        bisect.insort(of_axis, (end, index))
     return rows
 
 
@@ -93,14 +98,27 @@ def _concatenated(rows: Sequence[Sequence[JaxprEqn]], rest: Sequence[Any], root:
             _, start, end = _place(eqn)
             padding = (start if i == 0 else 0, following - end, 0)
             parts.append(_padded(eqn, axis, padding, eqns) if any(padding) else eqn.invars[0])
-        terms.append(Var(aval))
-        eqns.append(JaxprEqn(parts, [terms[-1]], concatenate_p, {"dimension": axis}, root.source))
+        while len(parts) > 1:
+            groups = [parts[i : i + _WIDTH] for i in range(0, len(parts), _WIDTH)]
+            parts = [_concatenation(group, axis, root, eqns) for group in groups]
+        terms += parts
     total, *others = terms
     for term in others:
         total, operands = Var(aval), [total, term]
         eqns.append(JaxprEqn(operands, [total], add_any_p, {}, root.source))
     *before, last = eqns
     return [*before, last.replace(outvars=root.outvars)]
+
+
+def _concatenation(parts: Sequence[Any], axis: int, root: JaxprEqn, eqns: list[JaxprEqn]) -> Any:
+    """The concatenation of some parts, whose equation is added; the part, of a single one."""
+    if len(parts) == 1:
+        return parts[0]
+    shape = list(parts[0].aval.shape)
+    shape[axis] = sum(v.aval.shape[axis] for v in parts)
+    out = Var(root.outvars[0].aval.update(shape=tuple(shape)))
+    eqns.append(JaxprEqn(parts, [out], concatenate_p, {"dimension": axis}, root.source))
+    return out
 
 
 def _padded(eqn: JaxprEqn, axis: int, padding: tuple[int, int, int], eqns: list[JaxprEqn]) -> Var:

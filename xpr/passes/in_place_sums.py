@@ -53,18 +53,20 @@ class Sums:
         eqn = self.made_by(v, dynamic_update_slice_p, scatter_add_p)
         return eqn if eqn is not None and self.is_zero(eqn.invars[0]) else None
 
-    def within(self, eqn: JaxprEqn) -> list[JaxprEqn]:
-        """The sums that are only read by a sum, and by those."""
-        inner = [each for each in (self.made_by(v, add_any_p) for v in eqn.invars) if each is not None]
-        return [*inner, *(each for one in inner for each in self.within(one))]
-
-    def terms(self, eqn: JaxprEqn) -> list[Any]:
-        """The terms of a sum: its operands, and the terms of those that are sums which nothing else reads."""
+    def terms(self, eqn: JaxprEqn) -> tuple[list[Any], list[JaxprEqn]]:
+        """The terms of a sum, and the sums among its operands that nothing else reads, whose terms these are, too."""
         terms: list[Any] = []
-        for v in eqn.invars:
-            inner = self.made_by(v, add_any_p)
-            terms += [v] if inner is None else self.terms(inner)
-        return terms
+        inner: list[JaxprEqn] = []
+        pending = list(reversed(eqn.invars))
+        while pending:
+            v = pending.pop()
+            within = self.made_by(v, add_any_p)
+            if within is None:
+                terms.append(v)
+            else:
+                inner.append(within)
+                pending += reversed(within.invars)
+        return terms, inner
 
 
 def in_place_sums(jaxpr: Jaxpr) -> Jaxpr:
@@ -72,11 +74,11 @@ def in_place_sums(jaxpr: Jaxpr) -> Jaxpr:
     program = Sums(jaxpr)
     replaced: dict[int, list[JaxprEqn]] = {}  # by the sum that an equation is part of, or replaced by
     for eqn in program.roots:
-        terms = program.terms(eqn)
+        terms, inner = program.terms(eqn)
         updates = [update for update in map(program.update, terms) if update is not None]
         others = [v for v in terms if program.update(v) is None]
         if updates and others:
-            replaced.update((id(each), []) for each in (*updates, *program.within(eqn)))
+            replaced.update((id(each), []) for each in (*updates, *inner))
             replaced[id(eqn)] = _updated(others, updates, eqn)
     if not replaced:
         return jaxpr
