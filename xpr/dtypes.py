@@ -294,7 +294,12 @@ def iinfo(int_type: Any) -> Any:
 
 
 def in_numpy(dtype: Any) -> np.dtype:
-    """NumPy's dtype for a dtype, its name or a scalar type, or that of an array: not narrowed to 32 bits."""
+    """NumPy's dtype for a dtype, its name or a scalar type, or that of an array: not narrowed to 32 bits.
+
+    >>> from xpr import dtypes
+    >>> dtypes.in_numpy(float)
+    dtype('float64')
+    """
     return np.dtype(dtype if isinstance(dtype, type) else getattr(dtype, "dtype", dtype))
 
 

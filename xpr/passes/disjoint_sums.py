@@ -14,12 +14,15 @@ import bisect
 from collections.abc import Sequence
 from typing import Any
 
+from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Var
+from xpr.dimensions.expressions import surely_at_least
 from xpr.passes.in_place_sums import Sums
 from xpr.primitives.elementwise import add_any_p
 from xpr.primitives.slicing import concatenate_p, pad_p
 
 _LEAST = 3  # slices; the program of the sum of two takes no longer
+_MANY = 1 << 15  # elements: of the array, or of all terms if one concatenation joins them; see `_is_worth_it`
 _WIDTH = 8  # operands of a concatenation; of more, XLA:CPU compiles each by itself, which takes ten times as long
 
 
@@ -37,7 +40,7 @@ def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
     for eqn in sums.roots:
         terms, inner = sums.terms(eqn)
         slices = [each for each in (_padded_slice(sums, v) for v in terms) if each is not None]
-        rows = [row for row in _rows(slices) if len(row) >= _LEAST]
+        rows = [row for row in _rows(slices) if _is_worth_it(row, eqn.outvars[0].aval)]
         if not rows:
             continue
         gone = {id(each) for row in rows for each in row}
@@ -47,6 +50,17 @@ def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
     if not replaced:
         return jaxpr
     return jaxpr.replace(eqns=[each for eqn in jaxpr.eqns for each in replaced.get(id(eqn), [eqn])])
+
+
+def _is_worth_it(row: Sequence[JaxprEqn], aval: ShapedArray) -> bool:
+    """Whether a row is to be concatenated. Small arrays are summed as soon.
+
+    Each of many slices takes XLA:CPU 5 ms more to compile in a concatenation than in a sum, which some hundreds of
+    calls make up for where arrays are larger.
+    """
+    if len(row) < _LEAST:
+        return False
+    return surely_at_least(aval.size * len(row) if len(row) <= _WIDTH else aval.size, _MANY)
 
 
 def _padded_slice(sums: Sums, v: Any) -> JaxprEqn | None:
