@@ -37,13 +37,13 @@ from xpr.transforms.flat import as_array
 class Compiled(Stage):
     """A compiled program, called with arguments of exactly the types it was compiled for."""
 
-    __slots__ = ("executable", "constants", "refs", "donated", "known", "layouts", "__weakref__")
+    __slots__ = ("executable", "constants", "state", "donated", "known", "layouts", "__weakref__")
 
     def __init__(
         self, interface: Interface, executable: compiler.Executable | SequenceExecutable, consts: Sequence[Any],
-        refs: RefState | UserValues | None = None, donated: Sequence[int] | None = None,
+        state: RefState | UserValues | None = None, donated: Sequence[int] | None = None,
     ):  # fmt: skip
-        self.interface, self.executable, self.refs = interface, executable, refs
+        self.interface, self.executable, self.state = interface, executable, state
         self.donated, self.known = interface.donated if donated is None else donated, KnownCalls()
         self.layouts: ProgramLayouts | None = None  # of arguments and results; None if all are row-major
         self.constants = [buffer_on(x, aval_of(x), executable.device) for x in consts]
@@ -108,7 +108,7 @@ class Compiled(Stage):
         ...     print(xpr.load_compiled(f"{folder}/sine")(jnp.zeros(3)))
         [0. 0. 0.]
         """
-        if self.refs is not None:
+        if self.state is not None:
             raise NotImplementedError(
                 f"save: {self.interface.name} reads or writes refs, or has values of users' types, which a file "
                 "can't hold."
@@ -172,7 +172,7 @@ class Compiled(Stage):
         self.check_shardings(leaves)
         self.check_layouts(leaves)
         results = self.run(leaves)
-        if self.refs is None and self.layouts is None:
+        if self.state is None and self.layouts is None:
             self.known.remember(call, self.executable, self.constants, self.out_tree, self.donated)
         return tree.unflatten(self.out_tree, results)
 
@@ -233,9 +233,9 @@ class Compiled(Stage):
 
     def run(self, leaves: Sequence[Any]) -> list[Any]:
         """Runs on flat arguments; returns arrays, NumPy ones for float0. Writes refs."""
-        if self.refs is None:
+        if self.state is None:
             return self.run_on_values(leaves)
-        return self.refs.store(leaves, self.run_on_values(self.refs.inputs(leaves, self.donated)))
+        return self.state.store(leaves, self.run_on_values(self.state.inputs(leaves, self.donated)))
 
     def run_on_values(self, leaves: Sequence[Any]) -> list[Any]:
         """Runs the program on its arguments, arrays or numbers."""
@@ -290,9 +290,9 @@ class CompiledForSeveral(Compiled):
 
     def __init__(
         self, interface: Interface, executable: PartitionedExecutable, consts: Sequence[Any], mesh: Mesh,
-        refs: RefState | UserValues | None = None,
+        state: RefState | UserValues | None = None,
     ):  # fmt: skip
-        self.interface, self.executable, self.mesh, self.refs = interface, executable, mesh, refs
+        self.interface, self.executable, self.mesh, self.state = interface, executable, mesh, state
         self.donated, self.known, self.layouts = interface.donated, KnownCalls(), None
         self.constants = list(map(buffer_at, consts, executable.in_shardings))
         self.shardings = (

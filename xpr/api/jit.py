@@ -242,7 +242,7 @@ class JitFunction(KnownCaller):
         except TypeError as error:
             self.check_values(call, error)
             raise
-        if compiled.refs is None and compiled.layouts is None:  # only now is it known whether the program takes long
+        if compiled.state is None and compiled.layouts is None:  # only now is it known whether the program takes long
             self.known.remember(call, compiled.executable, compiled.constants, compiled.out_tree, compiled.donated)
         return tree.unflatten(compiled.out_tree, outs)
 
@@ -303,10 +303,12 @@ class JitFunction(KnownCaller):
 
     def check_refs(self, stage: Traced | Compiled, call: Call) -> None:
         """Raises RefError if the function gets a ref, or a mutable value of a user's type, twice."""
-        if stage.refs is not None:
-            check_aliases("jit", self.fun, lambda: call.names(self.fun), call.leaves, stage.refs.closed_over)
-        elif type(stage) is Traced and stage.is_high:
-            check_aliases("jit", self.fun, lambda: call.names(self.fun), call.leaves, stage.closed_over)
+        if isinstance(stage, Traced):
+            closed_over = stage.closed_over if stage.refs is not None or stage.is_high else None
+        else:
+            closed_over = None if stage.state is None else stage.state.closed_over
+        if closed_over is not None:
+            check_aliases("jit", self.fun, lambda: call.names(self.fun), call.leaves, closed_over)
 
     def check_committed(self, compiled: Compiled, call: Call) -> None:
         """Raises ValueError where an argument is on other devices than `compiled` is for, or partitioned otherwise.

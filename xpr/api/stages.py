@@ -379,12 +379,12 @@ class Lowered(Stage):
                 "them, in their order along its axes; or lower or call it for a Mesh, as inside of xpr.set_mesh(mesh)."
             )
         device = self._compiled_on(device_assignment)
-        name, consts, refs = self.interface.name, self.traced.program.consts, self.traced.state
+        name, consts, state = self.interface.name, self.traced.program.consts, self.traced.state
         if isinstance(self._program, SegmentedProgram):
             if device is not self._device:
                 return self.traced.placed(self.interface.names, device, None).lower().compile(compiler_options)
             segments = self._program.compile(name, options or None, may_be_tiered)
-            return Compiled(self.interface, segments, consts, refs, self.traced.donated())
+            return Compiled(self.interface, segments, consts, state, self.traced.donated())
         if self._shardings is not None:
             program = compile_module(
                 self._program,
@@ -394,7 +394,7 @@ class Lowered(Stage):
                 name,
                 options or None,
             )
-            compiled: Compiled = CompiledForSeveral(self.interface, program, consts, self._shardings.mesh, refs)
+            compiled: Compiled = CompiledForSeveral(self.interface, program, consts, self._shardings.mesh, state)
             return compiled.with_layouts(self.traced._layouts)
         executable = compiler.compile(
             self._text(), self.traced.program.out_avals, device, name=name, options=options or None,
@@ -402,7 +402,7 @@ class Lowered(Stage):
             calls_expected=self._program.calls_expected,
             is_tiered=may_be_tiered and self.traced._layouts is None and is_tiered(self.traced.program.jaxpr),
         )  # fmt: skip
-        return Compiled(self.interface, executable, consts, refs, self.traced.donated()).with_layouts(
+        return Compiled(self.interface, executable, consts, state, self.traced.donated()).with_layouts(
             self.traced._layouts
         )
 

@@ -34,7 +34,7 @@ def serialize(compiled: Compiled) -> tuple[bytes, Any, Any]:
     Array(6., dtype=float32, weak_type=True)
     """
     interface = compiled.interface
-    if compiled.refs is not None:
+    if compiled.state is not None:
         raise ValueError(
             f"One can't serialize with a closed-over Ref, nor with one as an argument, and {interface.name} has some. "
             "Compile a function of what the refs hold, that returns what they are to hold."
