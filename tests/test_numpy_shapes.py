@@ -225,6 +225,21 @@ def test_traced_shifts_and_repeats() -> None:
     np.testing.assert_array_equal(xpr.jit(lambda r: jnp.repeat(x[0], r, total_repeat_length=6))(2), np.repeat(x[0], 2))
 
 
+@pytest.mark.parametrize(
+    ("shape", "reps", "joined"),
+    [
+        ((1000,), 3, True), ((50, 60), (2, 3), True), ((7, 1, 300), (2, 3, 4), True), ((5, 300), (2, 2, 2), True),
+        ((5, 300), (3, 1), False), ((300, 1), (1, 5), False), ((100,), 50, False), ((10,), 3, False),
+    ],
+)  # fmt: skip
+def test_rows_that_are_repeated_a_few_times_are_concatenated(shape: Any, reps: Any, joined: bool) -> None:
+    x = np.arange(np.prod(shape), dtype="f").reshape(shape)
+    tile = lambda x: jnp.tile(x, reps)  # a short name
+    np.testing.assert_array_equal(xpr.jit(tile)(x), np.tile(x, reps))
+    np.testing.assert_array_equal(xpr.jit(xpr.vmap(tile))(np.stack([x, x + 1]))[1], np.tile(x + 1, reps))
+    assert ("stablehlo.concatenate" in xpr.jit(tile).lower(x).as_text()) == joined
+
+
 def test_few_equations() -> None:
     count = lambda f, *args: [eqn.primitive.name for eqn in xpr.make_jaxpr(f)(*args).eqns]  # a short name
     x = jnp.arange(6.0).reshape(2, 3)

@@ -24,6 +24,7 @@ def same(found, wanted, tolerance=1e-10):
 
 
 PAIRS = [((1,), (1,)), ((7,), (3,)), ((3,), (8,)), ((4, 5), (3, 2)), ((2, 2), (4, 3)), ((3, 4, 5), (3, 2, 5))]
+PAIRS += [((15,), (9,))]  # of 23 elements, transformed as 24
 
 
 @pytest.mark.parametrize("mode", ["full", "same", "valid"])

@@ -180,22 +180,27 @@ class Builder:
         XLA multiplies by the inverses of the fewer numbers that a divisor is broadcast from, if nothing else uses it.
         It joins equal broadcasts before, but for those with axes of one element.
         """
-        name, operands, properties = self.definitions.get(x, ("", [], ""))
-        if name != "stablehlo.broadcast_in_dim":
+        if (broadcast := self.broadcast_source(x)) is None:
             return x
-        (source,) = operands
+        source, axes = broadcast
         if self.definitions.get(source, ("",))[0] == "stablehlo.constant":
             return x
         shape = [1] * x.aval.ndim
-        axes = [int(axis) for numbers in _INTEGERS.findall(properties) for axis in numbers.split(", ")]
         for axis, size in zip(axes, source.aval.shape, strict=True):
             shape[axis] = size
         full_rank = self.reshape(source, shape)
         dimensions = f"broadcast_dimensions = {int_array(range(x.aval.ndim))}"
-        copy = self.ops(name, [full_rank], [x.aval], dimensions)[0]
+        copy = self.ops("stablehlo.broadcast_in_dim", [full_rank], [x.aval], dimensions)[0]
         if x in self.varied:
             self.varied.add(copy)
         return copy
+
+    def broadcast_source(self, x: Value) -> tuple[Value, list[int]] | None:
+        """The array that `x` is a broadcast of, and where its axes go; None if it is no broadcast."""
+        name, operands, properties = self.definitions.get(x, ("", [], ""))
+        if name != "stablehlo.broadcast_in_dim":
+            return None
+        return operands[0], [int(axis) for numbers in _INTEGERS.findall(properties) for axis in numbers.split(", ")]
 
     def element_of(self, x: Value) -> tuple[Value, int]:
         """The array that `x`, of one element, is a slice of, and the position of the element in row-major order.
