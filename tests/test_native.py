@@ -152,6 +152,23 @@ def test_products_of_matrices_and_vectors(dtype, rows, columns):
 
 @BUILT
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [2, 7, 65, 1000, (1 << 15) + 1, 100_001])
+def test_products_of_vectors(dtype, n):
+    """Long vectors are added in blocks, and those that the program computes are left to XLA, which adds as it does."""
+    rng = np.random.default_rng(0)
+    with enable_x64():
+        x, y = (rng.random(n).astype(dtype) for _ in range(2))
+        program = xpr.jit(jnp.dot).lower(x, y)
+        assert "xpr_matvec" in program.as_text()
+        exact = np.dot(x.astype("longdouble"), y.astype("longdouble"))
+        np.testing.assert_allclose(program.compile()(x, y), exact.astype(dtype), 1e-6 if dtype == "float32" else 1e-15)
+        computed = xpr.jit(lambda x, y: jnp.dot(x + 1, y)).lower(x, y)
+        assert ("xpr_matvec" in computed.as_text()) == (n <= 1 << 14)
+        np.testing.assert_allclose(computed.compile()(x, y), np.dot(x + 1, y), 1e-5 if dtype == "float32" else 1e-13)
+
+
+@BUILT
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("terms, m, n", [(1, 2, 3), (16, 64, 64), (64, 5, 33), (65, 4, 32), (130, 31, 70), (7, 3, 300)])
 def test_products_along_rows(terms, m, n, dtype):
     rng = np.random.default_rng(0)

@@ -22,6 +22,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend import native
 from xpr.backend.mlir_text import int_list
+from xpr.backend.processor import CORES
 from xpr.backend.stablehlo import OF_TWO_BITS, Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.primitives import native_calls
@@ -37,6 +38,7 @@ _MULTIPLIED_AS = {**OF_TWO_BITS, dtypes.float4_e2m1fn: dtypes.float32}
 
 _MULTIPLIED_IN_C = (dtypes.float32, dtypes.float64)
 _FEW_TERMS, _SMALL_MATRIX = 2, 1 << 14  # elements
+_VECTOR_OF_ONE_THREAD = (1 << 26) // CORES  # elements that one thread multiplies and adds as soon as XLA's on all cores
 _FEW_PRODUCTS, _FEW_ALONG_ROWS = 1 << 9, 1 << 19
 
 
@@ -82,7 +84,7 @@ def lower_dot_general(
         return [_lower_as_sum(b, lhs, rhs, out, dimension_numbers)]
     if b.platform == "cpu" and len(lc) > 1 and not b.may_be_partitioned:
         lhs, rhs, ((lc, rc), (lb, rb)) = _merge_contracted(b, lhs, rhs, dimension_numbers)
-    if not algorithm and (sizes := _sizes_of_matvec(b, lhs.aval, rhs.aval, out, ((lc, rc), (lb, rb)))):
+    if not algorithm and (sizes := _sizes_of_matvec(b, lhs, rhs, out, ((lc, rc), (lb, rb)))):
         pair = [lhs, rhs] if lhs.aval.size >= rhs.aval.size else [rhs, lhs]
         return native_calls.call(b, native.MATVEC, sizes, pair, [out])
     if b.platform == "cpu" and lhs.aval.ndim == 2 and len(lc) == 1 and not lb:
@@ -101,14 +103,13 @@ def lower_dot_general(
     return [b.convert(b.op("stablehlo.dot_general", [lhs, rhs], summed, properties), out.dtype)]
 
 
-def _sizes_of_matvec(
-    b: Builder, lhs: ShapedArray, rhs: ShapedArray, out: ShapedArray, numbers: Numbers
-) -> tuple[int, ...]:
-    """The numbers for c/matvec.c, if it is to compute the product of a small matrix and a vector; else none.
+def _sizes_of_matvec(b: Builder, x: Value, y: Value, out: ShapedArray, numbers: Numbers) -> tuple[int, ...]:
+    """The numbers for c/matvec.c, if it is to compute the product of a small matrix and a vector, or of two vectors.
 
-    XLA writes code for each, which takes 30 ms to compile and no less to run. In loops that are one kernel it is part
-    of that.
+    XLA writes code for each, which takes 30 ms to compile and no less to run; of vectors two to six times as long, on
+    two cores, where it doesn't compute them in the same loop. In loops that are one kernel it is part of that.
     """
+    lhs, rhs = x.aval, y.aval
     (lc, rc), (lb, _) = numbers
     is_possible = b.runs_once and native_calls.are_possible(b, lhs) and native_calls.are_possible(b, rhs)
     if not is_possible or lb or len(lc) != 1 or out.dtype not in _MULTIPLIED_IN_C:
@@ -116,7 +117,9 @@ def _sizes_of_matvec(
     matrix, (axis,) = (lhs, lc) if lhs.size >= rhs.size else (rhs, rc)
     terms = matrix.shape[axis]
     others = matrix.size // terms if terms else 0
-    if lhs.dtype != out.dtype or out.size != others or terms < _FEW_TERMS or not 0 < matrix.size <= _SMALL_MATRIX:
+    are_in_memory = x not in b.definitions and y not in b.definitions
+    most = _VECTOR_OF_ONE_THREAD if out.size == 1 and are_in_memory else _SMALL_MATRIX
+    if lhs.dtype != out.dtype or out.size != others or terms < _FEW_TERMS or not 0 < matrix.size <= most:
         return ()
     if axis == matrix.ndim - 1:
         return out.dtype.itemsize, others, terms, 1

@@ -1,19 +1,44 @@
-/* Products of a small matrix and a vector on CPU, called from compiled programs as the functions in sort.c are. */
+/* Products of a small matrix and a vector, and of vectors, on CPU, called from compiled programs as the functions in sort.c
+   are. */
 
 #include <stddef.h>
 
 #include "processors.h"
 #include "text.h"
 
-enum { BYTES = 32 }; /* of a register */
+enum { BYTES = 32 };      /* of a register */
+enum { BLOCK = 1 << 15 }; /* so many products are added, and the sums of blocks, so that few are added to a large number */
 typedef float floats __attribute__((vector_size(BYTES), aligned(sizeof(float))));
 typedef double doubles __attribute__((vector_size(BYTES), aligned(sizeof(double))));
 
 /* Functions of a matrix of so many rows of n numbers. Four rows are multiplied together: one sum would wait for itself. */
 #define PRODUCTS(number, lanes, processor, attribute)                                                            \
+    attribute static number vector_vector_##number##processor(const number *x, const number *y, long long n) {   \
+        enum { WIDTH = BYTES / sizeof(number), SUMS = 8 };                                                       \
+        number total = 0;                                                                                        \
+        for (long long start = 0, end; start < n; start = end) {                                                 \
+            end = n - start < BLOCK ? n : start + BLOCK;                                                         \
+            lanes sums[SUMS] = {0};                                                                              \
+            number of_rest = 0;                                                                                  \
+            long long i = start;                                                                                 \
+            for (; i + SUMS * WIDTH <= end; i += SUMS * WIDTH)                                                   \
+                for (int j = 0; j < SUMS; j++)                                                                   \
+                    sums[j] += *(const lanes *)(x + i + j * WIDTH) * *(const lanes *)(y + i + j * WIDTH);        \
+            for (; i < end; i++) of_rest += x[i] * y[i];                                                         \
+            for (int half = SUMS / 2; half; half /= 2)                                                           \
+                for (int j = 0; j < half; j++) sums[j] += sums[j + half];                                        \
+            for (int j = 0; j < WIDTH; j++) of_rest += sums[0][j];                                               \
+            total += of_rest;                                                                                    \
+        }                                                                                                        \
+        return total;                                                                                            \
+    }                                                                                                            \
     attribute static void matrix_vector_##number##processor(                                                     \
         number *restrict result, const number *matrix, const number *vector, long long rows, long long n) {      \
         enum { WIDTH = BYTES / sizeof(number) };                                                                 \
+        if (rows == 1) {                                                                                         \
+            *result = vector_vector_##number##processor(matrix, vector, n);                                      \
+            return;                                                                                              \
+        }                                                                                                        \
         for (long long row = 0; row < rows; row += 4) {                                                          \
             int count = rows - row < 4 ? rows - row : 4;                                                         \
             const number *a = matrix + row * n, *b = count > 1 ? a + n : a, *c = count > 2 ? b + n : a,          \
