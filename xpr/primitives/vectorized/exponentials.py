@@ -24,6 +24,7 @@ from xpr.primitives.vectorized.expressions import (
     ratio,
     select,
     times_sign,
+    whole_bits,
     whole_number,
     widened_size,
 )
@@ -100,21 +101,21 @@ def exponential_minus_one(x: Expression) -> Expression:
 
 
 def _halves(x: Expression) -> tuple[Expression, Expression]:
-    """exp(x) / 2 and exp(-x) / 2 of numbers that are not negative, by one polynomial for their sum and difference."""
-    n, r = _reduced(_limited(x))
-    square = r * r
+    """exp(x) / 2 and exp(-x) / 2 of float32, in float64, by one polynomial for their sum and difference."""
+    n, r = _reduced(_limited(x).to(float64))
+    square, k = r * r, whole_bits(n)
     cosine, sine = polynomial(square, HYPERBOLIC_COSINE), r * polynomial(square, HYPERBOLIC_SINE)
-    return (cosine + sine) * power_of_2(n - 1.0), (cosine - sine) * power_of_2(-1.0 - n)
+    up, down = (((1022 + signed) << 52).bits_as(float64) for signed in (k, -k))  # 2^(n - 1) and 2^(-n - 1)
+    return (cosine + sine) * up, (cosine - sine) * down
 
 
 def hyperbolic_sine(x: Expression) -> Expression:
-    wide = x.to(float64)
-    up, down = _halves(abs(wide))
-    return select(abs(x) < 2.0**-13, x, times_sign(up - down, wide).to(float32))
+    up, down = _halves(x)
+    return select(abs(x) < 2.0**-13, x, (up - down).to(float32))
 
 
 def hyperbolic_cosine(x: Expression) -> Expression:
-    up, down = _halves(abs(x.to(float64)))
+    up, down = _halves(x)
     return (up + down).to(float32)
 
 
