@@ -234,3 +234,16 @@ def test_decimals_are_integers(decimals):
     for x in (jnp.ones(2), jnp.ones(2, int)):
         with pytest.raises(TypeError, match="cannot be interpreted as an integer"):
             jnp.round(x, decimals)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint32"])
+def test_divisors_of_numbers_that_take_most_steps(dtype: str) -> None:
+    fibonacci = [1, 2]
+    while fibonacci[-1] + fibonacci[-2] <= np.iinfo(dtype).max:
+        fibonacci.append(fibonacci[-1] + fibonacci[-2])
+    x, y = np.array(fibonacci[1:], dtype), np.array(fibonacci[:-1], dtype)
+    np.testing.assert_array_equal(jnp.gcd(x, y), np.gcd(x, y))
+    np.testing.assert_array_equal(xpr.vmap(lambda x: jnp.gcd(x, y))(x), np.gcd(x[:, None], y))
+    numbers = np.random.default_rng(0).integers(np.iinfo(dtype).min + 1, np.iinfo(dtype).max, (2, 500)).astype(dtype)
+    np.testing.assert_array_equal(jnp.gcd(*numbers), np.gcd(*numbers))
+    np.testing.assert_array_equal(jnp.gcd(numbers[0], np.zeros_like(x[0])), np.abs(numbers[0]))

@@ -12,6 +12,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.peer import check, check_with_numpy
 from tests.test_numpy_creation import calls
+from xpr import lax
 from xpr.backend import compiler
 
 ARRAYS = {
@@ -238,6 +239,22 @@ def test_rows_that_are_repeated_a_few_times_are_concatenated(shape: Any, reps: A
     np.testing.assert_array_equal(xpr.jit(tile)(x), np.tile(x, reps))
     np.testing.assert_array_equal(xpr.jit(xpr.vmap(tile))(np.stack([x, x + 1]))[1], np.tile(x + 1, reps))
     assert ("stablehlo.concatenate" in xpr.jit(tile).lower(x).as_text()) == joined
+
+
+@pytest.mark.parametrize(
+    ("shape", "config"),
+    [
+        ((5000,), ((0, 0, 1),)), ((5000,), ((3, 4, 2),)), ((5000,), ((-7, -9, 3),)), ((70,), ((0, 0, 70),)),
+        ((70,), ((-1, 2, 70),)), ((40, 90), ((1, 2, 3), (4, 5, 6))), ((3, 40, 90), ((0, 0, 0), (-1, 3, 1), (2, -8, 1))),
+        ((5000, 1), ((0, 0, 1), (1, 1, 1))), ((0, 70), ((4, 0, 0), (0, 0, 30))),
+    ],
+)  # fmt: skip
+def test_what_is_put_between_the_elements_of_long_rows(shape: Any, config: Any) -> None:
+    x, value = np.random.default_rng(0).normal(size=shape).astype("f"), np.float32(0.5)
+    (expected,) = lax.pad_p.reference([x, value], padding_config=config)
+    pad = lambda x: lax.pad(x, value, config)  # a short name
+    np.testing.assert_array_equal(xpr.jit(pad)(x), expected)
+    np.testing.assert_array_equal(xpr.jit(xpr.vmap(pad))(np.stack([x + 1, x]))[1], expected)
 
 
 def test_few_equations() -> None:

@@ -16,24 +16,24 @@ from xpr.numpy import predicates
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact, promote_ranks, truth
 from xpr.numpy.where_select import where
 from xpr.primitives import elementwise as e
-from xpr.primitives.shapes import broadcast_in_dim, full, move_axis, one_axis, reduce_sum, reshape
-from xpr.primitives.slicing import pad, select
+from xpr.primitives.shapes import broadcast_in_dim, full, move_axis, one_axis, reduce_sum, reshape, rev
+from xpr.primitives.slicing import broadcasted_iota, pad, select
 
 __all__ = ["frexp", "ldexp", "nan_to_num", "packbits", "spacing", "unpackbits"]
 
 # -- Bits in bytes
 
 
-def _bit_positions(bitorder: str) -> np.ndarray:
-    """The shift of each bit of a byte, in the order of `bitorder`.
+def _bit_positions(bitorder: str) -> Any:
+    """The shift of each bit of a byte, in the order of `bitorder`; XLA:CPU would read those of a constant one by one.
 
     Raises:
       ValueError: there is no such order.
     """
     if bitorder not in ("big", "little"):
         raise ValueError(f'bitorder must be "big" or "little", and is {bitorder!r}.')
-    positions = np.arange(8, dtype=np.uint8)
-    return positions[::-1].copy() if bitorder == "big" else positions
+    positions = broadcasted_iota(dtypes.uint8, (8,), 0)
+    return rev(positions, (0,)) if bitorder == "big" else positions
 
 
 @compiled_eagerly("axis")
@@ -96,8 +96,9 @@ def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitord
     *shape, n = aval_of(octets).shape
     wide = (*shape, n, 8)
     repeated = broadcast_in_dim(octets, wide, tuple(range(len(wide) - 1)))
-    positions = broadcast_in_dim(_bit_positions(bitorder), wide, (len(wide) - 1,))
-    bits = reshape(e.bitwise_and(e.shift_right_logical(repeated, positions), np.uint8(1)), (*shape, 8 * n))
+    masks = e.shift_left(full((8,), 1, dtypes.uint8), _bit_positions(bitorder))
+    are_set = e.ne(e.bitwise_and(repeated, broadcast_in_dim(masks, wide, (len(wide) - 1,))), np.uint8(0))
+    bits = reshape(convert(are_set, dtypes.uint8), (*shape, 8 * n))
     if count is not None:
         length = count if count >= 0 else max_dim(8 * n + count, 0)
         bits = pad(bits, np.uint8(0), [(0, 0, 0)] * len(shape) + [(0, length - 8 * n, 0)])

@@ -9,6 +9,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.control.compiled import compiled
 from xpr.control.compiled_eagerly import compiled_eagerly
+from xpr.control.while_.function import while_loop
 from xpr.core.avals import aval_of
 from xpr.errors import ArgumentError
 from xpr.numpy.arithmetic import absolute, multiply
@@ -16,6 +17,7 @@ from xpr.numpy.promotion import arithmetic_operands, convert, promoted_pair, sel
 from xpr.numpy.ufunc_builders import alias
 from xpr.primitives import elementwise as e
 from xpr.primitives.composites import broadcast_shapes
+from xpr.primitives.reductions import reduce_or
 from xpr.primitives.shapes import broadcast_to
 from xpr.primitives.slicing import select
 
@@ -168,7 +170,7 @@ def fmod(x: Any, y: Any, /) -> Any:
 def gcd(x1: Any, x2: Any) -> Any:
     """The greatest common divisor of integers, elementwise.
 
-    By Euclid's algorithm, run as many times as the dtype can need.
+    By Euclid's algorithm, for as many steps as the pair of numbers that needs most.
 
     Args:
       x1: array of integers.
@@ -191,13 +193,14 @@ def gcd(x1: Any, x2: Any) -> Any:
     shape = broadcast_shapes(aval_of(x).shape, aval_of(y).shape)
     x, y = broadcast_to(absolute(x), shape), broadcast_to(absolute(y), shape)
     zero, one = e.scalar(0, x), e.scalar(1, x)
-    for _ in range(_EUCLID_STEPS[dtype.itemsize]):
+
+    def step(pair: tuple[Any, Any]) -> tuple[Any, Any]:
+        x, y = pair
         done = e.eq(y, zero)
-        x, y = select(done, x, y), select(done, y, e.rem(x, select_scalar(done, one, y)))
+        return select(done, x, y), select(done, y, e.rem(x, select_scalar(done, one, y)))
+
+    x, y = while_loop(lambda pair: reduce_or(e.ne(pair[1], zero), range(len(shape))), step, (x, y))
     return convert(x, dtype, False) if shape else x
-
-
-_EUCLID_STEPS = {1: 12, 2: 24, 4: 46, 8: 92}  # consecutive Fibonacci numbers below 2^bits take the most steps
 
 
 @compiled_eagerly()

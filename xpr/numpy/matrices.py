@@ -6,7 +6,7 @@ matrix of it is padding between the elements.
 
 from __future__ import annotations
 
-import math
+import functools
 import operator
 from typing import Any
 
@@ -21,11 +21,10 @@ from xpr.dimensions.expressions import is_symbolic_dim, max_dim, min_dim
 from xpr.numpy.creation import LARGEST_ON_HOST, asarray, chosen_dtype, is_eager, on_device, ones, to_device, zeros
 from xpr.numpy.flip_roll_tile import resize
 from xpr.numpy.indexing.read import getitem
-from xpr.numpy.indexing.update import update
-from xpr.numpy.indexing.update_operations import SET
 from xpr.numpy.promotion import asarray_like, convert
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import (
+    broadcast_in_dim,
     broadcast_to,
     expand_dims,
     one_axis,
@@ -302,10 +301,12 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
     shape = a.aval.shape
     if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
         raise ValueError(f"fill_diagonal: takes a matrix, or an array whose sizes are equal, and they are {shape}.")
-    step = sum(math.prod(shape[i + 1 :]) for i in range(len(shape)))
-    values = resize(val, min(shape)) if val.aval.ndim else val
-    end = (min(shape) - 1) * step + 1 if a.aval.size else 0
-    return reshape(update(reshape(a, (a.aval.size,)), slice(0, end, step), values, SET), shape)
+    values = convert(val, a.aval.dtype, a.aval.weak_type)
+    if values.aval.ndim:
+        values = broadcast_in_dim(resize(values, shape[:1]), shape, (0,))
+    first, *others = (broadcasted_iota(dtypes.int32, shape, axis) for axis in range(len(shape)))
+    on_diagonal = functools.reduce(e.bitwise_and, [e.eq(first, index) for index in others])
+    return select(on_diagonal, broadcast_to(values, shape), a)
 
 
 @compiled_eagerly("N")
