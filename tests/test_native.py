@@ -132,7 +132,7 @@ def test_words_of_threefry(size):
 
 @BUILT
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("rows, columns", [(8, 8), (9, 8), (1, 100), (100, 9), (67, 45)])
+@pytest.mark.parametrize("rows, columns", [(8, 8), (9, 8), (1, 100), (100, 9), (67, 45), (301, 203)])
 def test_products_of_matrices_and_vectors(dtype, rows, columns):
     rng = np.random.default_rng(0)
     with enable_x64():
@@ -299,13 +299,13 @@ def test_cumulative_functions_that_xla_computes():
 
 @BUILT
 def test_products_that_xla_computes():
-    """Of other types, of large matrices, of several matrices, in loops."""
+    """Of other types, of large matrices that the program computes, of several matrices, in loops."""
     f32, f16, i32 = (lambda *shape, dtype=dtype: np.ones(shape, dtype) for dtype in (np.float32, np.float16, np.int32))
     matmul = lambda a, x: a @ x
     for product, a, x in (
         (matmul, f16(9, 9), f16(9)),
         (matmul, i32(9, 9), i32(9)),
-        (matmul, f32(200, 200), f32(200)),
+        (lambda a, x: (a + 1) @ x, f32(200, 200), f32(200)),
         (matmul, f32(9, 9), f32(9, 2)),
         (matmul, f32(5, 9, 9), f32(9)[:, None].repeat(2, 1)),
         (lambda a, x: jnp.einsum("ijk,jl->ikl", a, x), f32(3, 9, 3), f32(9, 1)),

@@ -1,8 +1,8 @@
 """Lowering of contractions (dot_general) to StableHLO.
 
-On CPU four kinds are lowered to other operations: products of small matrices to sums of elementwise products, those of
-a small matrix and a vector to calls of c/matvec.c, those of small matrices for which XLA would call oneDNN to calls of
-c/matmul.c, and products with several contracted axes to products with one.
+On CPU four kinds are lowered to other operations: products of small matrices to sums of elementwise products, those by
+a vector to calls of c/matvec.c, those of small matrices for which XLA would call oneDNN to calls of c/matmul.c, and
+products with several contracted axes to products with one.
 
 The right operand of a matrix product gets a fusion barrier on CPU if it may be one number that is broadcast. XLA:CPU
 (jaxlib 0.10.2) hands products to a library, together with what computes their operands, and there the product with such
@@ -38,7 +38,7 @@ _MULTIPLIED_AS = {**OF_TWO_BITS, dtypes.float4_e2m1fn: dtypes.float32}
 
 _MULTIPLIED_IN_C = (dtypes.float32, dtypes.float64)
 _FEW_TERMS, _SMALL_MATRIX = 2, 1 << 14  # elements
-_VECTOR_OF_ONE_THREAD = (1 << 26) // CORES  # elements that one thread multiplies and adds as soon as XLA's on all cores
+_OF_ONE_THREAD = (1 << 24) // CORES  # elements that one thread multiplies and adds as soon as XLA's loops on all cores
 _FEW_PRODUCTS, _FEW_ALONG_ROWS = 1 << 9, 1 << 19
 
 
@@ -84,9 +84,8 @@ def lower_dot_general(
         return [_lower_as_sum(b, lhs, rhs, out, dimension_numbers)]
     if b.platform == "cpu" and len(lc) > 1 and not b.may_be_partitioned:
         lhs, rhs, ((lc, rc), (lb, rb)) = _merge_contracted(b, lhs, rhs, dimension_numbers)
-    if not algorithm and (sizes := _sizes_of_matvec(b, lhs, rhs, out, ((lc, rc), (lb, rb)))):
-        pair = [lhs, rhs] if lhs.aval.size >= rhs.aval.size else [rhs, lhs]
-        return native_calls.call(b, native.MATVEC, sizes, pair, [out])
+    if not algorithm and (by_vector := _by_vector(b, lhs, rhs, out, ((lc, rc), (lb, rb)))) is not None:
+        return [by_vector]
     if b.platform == "cpu" and lhs.aval.ndim == 2 and len(lc) == 1 and not lb:
         lhs, lc = _before_transpose(b, lhs, lc)
     if not algorithm and (sizes := _sizes_of_matmul(b, lhs.aval, rhs.aval, out, ((lc, rc), (lb, rb)))):
@@ -103,27 +102,27 @@ def lower_dot_general(
     return [b.convert(b.op("stablehlo.dot_general", [lhs, rhs], summed, properties), out.dtype)]
 
 
-def _sizes_of_matvec(b: Builder, x: Value, y: Value, out: ShapedArray, numbers: Numbers) -> tuple[int, ...]:
-    """The numbers for c/matvec.c, if it is to compute the product of a small matrix and a vector, or of two vectors.
+def _by_vector(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: Numbers) -> Value | None:
+    """The product of a matrix and a vector, or of two vectors, by c/matvec.c; None if XLA is to compute it.
 
-    XLA writes code for each, which takes 30 ms to compile and no less to run; of vectors two to six times as long, on
-    two cores, where it doesn't compute them in the same loop. In loops that are one kernel it is part of that.
+    XLA writes code for each, which takes 30 ms to compile and no less to run: up to six times as long, and on two cores
+    as long from eight million elements on. Larger operands that the program computes, it computes in the same loop. In
+    loops that are one kernel the product is part of that.
     """
-    lhs, rhs = x.aval, y.aval
     (lc, rc), (lb, _) = numbers
-    is_possible = b.runs_once and native_calls.are_possible(b, lhs) and native_calls.are_possible(b, rhs)
-    if not is_possible or lb or len(lc) != 1 or out.dtype not in _MULTIPLIED_IN_C:
-        return ()
-    matrix, (axis,) = (lhs, lc) if lhs.size >= rhs.size else (rhs, rc)
-    terms = matrix.shape[axis]
-    others = matrix.size // terms if terms else 0
-    are_in_memory = x not in b.definitions and y not in b.definitions
-    most = _VECTOR_OF_ONE_THREAD if out.size == 1 and are_in_memory else _SMALL_MATRIX
-    if lhs.dtype != out.dtype or out.size != others or terms < _FEW_TERMS or not 0 < matrix.size <= most:
-        return ()
-    if axis == matrix.ndim - 1:
-        return out.dtype.itemsize, others, terms, 1
-    return (out.dtype.itemsize, terms, others, 0) if axis == 0 else ()
+    is_possible = b.runs_once and native_calls.are_possible(b, lhs.aval) and native_calls.are_possible(b, rhs.aval)
+    if not is_possible or lb or len(lc) != 1 or out.dtype not in _MULTIPLIED_IN_C or lhs.aval.dtype != out.dtype:
+        return None
+    matrix, contracted, vector = (lhs, lc, rhs) if lhs.aval.size >= rhs.aval.size else (rhs, rc, lhs)
+    matrix, (axis,) = _before_transpose(b, matrix, contracted)
+    size, terms = matrix.aval.size, matrix.aval.shape[axis]
+    are_in_memory = matrix not in b.definitions and (vector not in b.definitions or out.size > 1)
+    is_small = 0 < size <= (_OF_ONE_THREAD if are_in_memory else _SMALL_MATRIX)
+    if not is_small or terms < _FEW_TERMS or out.size != size // terms or axis not in (0, matrix.aval.ndim - 1):
+        return None
+    along_rows = axis == matrix.aval.ndim - 1
+    sizes = (out.size, terms, 1) if along_rows else (terms, out.size, 0)
+    return native_calls.call(b, native.MATVEC, [out.dtype.itemsize, *sizes], [matrix, vector], [out])[0]
 
 
 def _before_transpose(b: Builder, matrix: Value, contracted: Axes) -> tuple[Value, Axes]:

@@ -1,4 +1,4 @@
-/* Products of a small matrix and a vector, and of vectors, on CPU, called from compiled programs as the functions in sort.c
+/* Products of a matrix and a vector, and of vectors, on CPU, called from compiled programs as the functions in sort.c
    are. */
 
 #include <stddef.h>
