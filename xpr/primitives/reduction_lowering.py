@@ -92,7 +92,8 @@ def _called(
 def _folded(b: Builder, x: Value, axes: Sequence[int], operation: str) -> tuple[Value, Sequence[int]]:
     """Bools with the reduced trailing axes merged into one, which is halved until it is short; and the axes to reduce.
 
-    XLA's loop takes one bool after the other; halves are combined many at a time, up to five times faster.
+    XLA's loop takes one bool after the other; halves are combined many at a time, up to five times faster. It computes
+    the bools first where axes are merged, or it would compute the index of each.
     """
     leading = x.aval.ndim
     while leading - 1 in axes:
@@ -100,7 +101,8 @@ def _folded(b: Builder, x: Value, axes: Sequence[int], operation: str) -> tuple[
     n = math.prod(x.aval.shape[leading:])
     if is_symbolic_dim(n) or n < _LONG_FOLD:
         return x, axes
-    x = b.reshape(x, (*x.aval.shape[:leading], n))
+    if leading < x.aval.ndim - 1:
+        x = b.reshape(b.fusion_barrier(x), (*x.aval.shape[:leading], n))
     return _halved(b, x, leading, operation, _FOLDED), [*(axis for axis in axes if axis < leading), leading]
 
 
