@@ -72,7 +72,8 @@ def _divmod(x: Any, y: Any) -> tuple[Any, Any]:
     quotient = select(wrong_sign, e.sub(quotient, one), quotient)
     rem = select(wrong_sign, e.add(rem, y), rem)
     are_ordinary = [e.bitwise_and(e.is_finite(v), e.ne(v, zero)) for v in (x, y)]
-    floor = select_scalar(e.bitwise_and(*are_ordinary), e.round(quotient), e.floor(e.div(x, y)))
+    whole = e.round(quotient, e.RoundingMethod.TO_NEAREST_EVEN)  # several at a time, unlike halves away from zero
+    floor = select_scalar(e.bitwise_and(*are_ordinary), whole, e.floor(e.div(x, y)))
     return floor, _signed_like(rem, y)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import is_linear
-from xpr.dtypes import ANY, COMPLEX, INEXACT, INTEGERS, NUMBERS, REAL, UNSIGNED, float64, iinfo
+from xpr.dtypes import ANY, COMPLEX, FLOATS, INEXACT, INTEGERS, NUMBERS, REAL, UNSIGNED, float64, iinfo
 from xpr.primitives.bitwise import bitwise_and, bitwise_or
 from xpr.primitives.comparisons import compared, eq, gt, lt
 from xpr.primitives.conversions import convert_element_type
@@ -228,12 +228,21 @@ div = function_of(
     2,
 )
 
+_lower_rem = on_cpu(
+    "rem", _division_lower("stablehlo.remainder"), remainders.remainder, remainders.long_remainder,
+    {float64: remainders.is_beyond}, double_from=65_536,
+)  # fmt: skip
+
+
+def _rem_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
+    """That of floats is computed once on CPU, and not in the loop of each reader: correcting the sign makes several."""
+    (rem,) = _lower_rem(b, operands, avals)
+    return [b.fusion_barrier(rem) if b.platform == "cpu" and b.runs_once and rem.aval.dtype in FLOATS else rem]
+
+
 rem_p = elementwise(
     "rem", fusion="expensive", over=REAL, reference=_rem_reference,
-    lowers_to=on_cpu(
-        "rem", _division_lower("stablehlo.remainder"), remainders.remainder, remainders.long_remainder,
-        {float64: remainders.is_beyond}, double_from=65_536,
-    ),
+    lowers_to=_rem_lower,
     partials=[lambda t, x, y, out: t, lambda t, x, y, out: mul(neg(t), _toward_zero(div(x, y)))],
 )  # fmt: skip
 rem = function_of(
