@@ -51,7 +51,10 @@ jnp.atleast_1d(s) | jnp.atleast_1d(s, m) | jnp.atleast_2d(i) | jnp.atleast_2d(s,
 jnp.atleast_3d(i, s)
 jnp.ndim(t) | jnp.shape(t) | jnp.size(t) | jnp.size(t, 1) | jnp.size(t, (0, 2)) | jnp.ndim(3) | jnp.shape(2.0)
 jnp.concatenate([i, i]) | jnp.concatenate([m, m], 1) | jnp.concatenate([m, t[0, :2, :3]], axis=-1)
-jnp.concatenate([m, i], axis=None)
+jnp.concatenate([m, i], axis=None) | jnp.concatenate(t, 1) | jnp.concatenate(t, -1) | jnp.concatenate(m, axis=None)
+jnp.stack(t, 1) | jnp.stack(t, -1) | jnp.stack(i, -1) | jnp.vstack(i) | jnp.vstack(m) | jnp.vstack(t)
+jnp.hstack(i) | jnp.hstack(m) | jnp.hstack(t) | jnp.dstack(i) | jnp.dstack(m) | jnp.dstack(t) | jnp.dstack(t[None])
+jnp.column_stack(i) | jnp.column_stack(m) | jnp.column_stack(t) | jnp.hstack(m, dtype="float16")
 jnp.concatenate(t) | jnp.concatenate([m]) | jnp.concatenate([z, m]) | jnp.concatenate([b, i]) | jnp.concat([i, f])
 jnp.stack([i, f]) | jnp.stack([m, m], 1) | jnp.stack([m, m], -1) | jnp.stack([s, s]) | jnp.stack(m)
 jnp.vstack([i, f]) | jnp.vstack([m, m]) | jnp.vstack([s, s]) | jnp.hstack([i, f]) | jnp.hstack([m, m])
@@ -270,6 +273,8 @@ def test_few_equations() -> None:
     assert count(lambda x: jnp.delete(x, 1), x) == ["reshape", "slice", "slice", "concatenate"]
     assert count(lambda x: x.reshape(2, 3), x) == []
     assert count(lambda x: jnp.concatenate([x]), x) == []
+    assert count(lambda x: jnp.stack(x, 1), x) == ["transpose"]
+    assert count(lambda x: jnp.hstack(x), x) == ["reshape"]
     assert count(lambda x: jnp.broadcast_to(x, (2, 3)), x) == []
 
 
@@ -304,6 +309,11 @@ ERRORS = [
     ("jnp.concatenate([i, f], axis=1)", ValueError, "out of bounds"),
     ("jnp.concatenate([i, m])", ValueError, "can't be joined"),
     ("jnp.stack([])", ValueError, "at least one"),
+    ("jnp.stack(m[:0])", ValueError, "stack: needs at least one"),
+    ("jnp.hstack(m[:0])", ValueError, "hstack: needs at least one"),
+    ("jnp.vstack(s)", ValueError, "out of bounds"),
+    ("jnp.concatenate(i)", ValueError, "jnp.stack"),
+    ("jnp.concatenate(m, 1)", ValueError, "out of bounds"),
     ("jnp.stack([i, i[:2]])", ValueError, "equal"),
     ("jnp.stack([i, i], out=i)", NotImplementedError, "out="),
     ("jnp.block([])", ValueError, "empty"),

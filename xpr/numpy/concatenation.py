@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -19,9 +19,9 @@ from xpr.errors import ArgumentError
 from xpr.numpy.axes import no_out
 from xpr.numpy.creation import is_eager
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_dtypes, requested_dtype
-from xpr.numpy.reshaping import atleast_1d, atleast_2d, atleast_3d, ravel
+from xpr.numpy.reshaping import axes_to_1d, axes_to_2d, axes_to_3d, ravel
 from xpr.primitives import concatenation, slicing
-from xpr.primitives.shapes import expand_dims, one_axis, transpose
+from xpr.primitives.shapes import expand_dims, move_axis, one_axis, reshape
 
 __all__ = [
     "append", "array_split", "block", "column_stack", "concat", "concatenate", "dsplit", "dstack", "hsplit", "hstack",
@@ -32,14 +32,12 @@ __all__ = [
 
 
 def _operands(name: str, arrays: Any, dtype: Any) -> list[Any]:
-    """The arrays of a sequence, or the rows of one array, in one dtype.
+    """The arrays of a sequence, in one dtype.
 
     Raises:
       TypeError: an item is a list, or no array at all.
       ValueError: there are none.
     """
-    if type(arrays) is Array or isinstance(arrays, (Tracer, np.ndarray)):
-        arrays = unstack(arrays)
     items = [as_operand(x) for x in arrays]
     if not items:
         raise ValueError(f"{name}: needs at least one array.")
@@ -47,6 +45,41 @@ def _operands(name: str, arrays: Any, dtype: Any) -> list[Any]:
         return promote_dtypes(*items)
     target = requested_dtype(dtype)
     return [convert(x, target) for x in items]
+
+
+def _is_stacked(arrays: Any) -> bool:
+    """Whether the arrays are given as one, along whose first axis they lie."""
+    return type(arrays) is Array or isinstance(arrays, (Tracer, np.ndarray))
+
+
+def _stacked(name: str, arrays: Any, dtype: Any) -> Any:
+    """The array that arrays are given as, in the dtype.
+
+    Raises:
+      ValueError: it has no axis, or no element along it.
+    """
+    x = as_operand(arrays)
+    one_axis(0, aval_of(x).ndim)
+    if aval_of(x).shape[0] == 0:
+        raise ValueError(f"{name}: needs at least one array.")
+    return x if dtype is None else convert(x, requested_dtype(dtype))
+
+
+def _merged(stacked: Any, axis: int) -> Any:
+    """The arrays along the first axis of one, joined along an axis of theirs."""
+    moved = move_axis(stacked, 0, axis)
+    shape = aval_of(moved).shape
+    return reshape(moved, (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
+
+
+def _joined(name: str, arrays: Any, dtype: Any, axes_added: Callable[[int], tuple[int, ...]], axis: int) -> Any:
+    """Arrays with the axes of size 1 that a function of their numbers of axes names, joined along an axis or the last."""
+    if _is_stacked(arrays):
+        stacked = _stacked(name, arrays, dtype)
+        stacked = expand_dims(stacked, [i + 1 for i in axes_added(aval_of(stacked).ndim - 1)])
+        return _merged(stacked, min(axis, aval_of(stacked).ndim - 2))
+    operands = [expand_dims(x, axes_added(aval_of(x).ndim)) for x in _operands(name, arrays, dtype)]
+    return concatenate(operands, min(axis, aval_of(operands[0]).ndim - 1))
 
 
 def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
@@ -67,6 +100,9 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     >>> jnp.concatenate([jnp.arange(2), jnp.array([0.5])])
     Array([0. , 1. , 0.5], dtype=float32)
     """
+    if _is_stacked(arrays) and np.ndim(arrays) > 1:
+        stacked = _stacked("concatenate", arrays, dtype)
+        return ravel(stacked) if axis is None else _merged(stacked, one_axis(axis, aval_of(stacked).ndim - 1))
     operands = _operands("concatenate", arrays, dtype)
     if axis is None:
         operands, axis = [ravel(x) for x in operands], 0
@@ -125,6 +161,9 @@ def stack(arrays: Any, axis: int = 0, out: None = None, dtype: Any = None) -> An
            [1, 1]], dtype=int32)
     """
     no_out("stack", out)
+    if _is_stacked(arrays):
+        stacked = _stacked("stack", arrays, dtype)
+        return move_axis(stacked, 0, one_axis(axis, aval_of(stacked).ndim))
     operands = _operands("stack", arrays, dtype)
     shapes = [aval_of(x).shape for x in operands]
     if any(shape != shapes[0] for shape in shapes):
@@ -160,7 +199,7 @@ def vstack(tup: Any, dtype: Any = None) -> Any:
     Array([[0, 1],
            [0, 1]], dtype=int32)
     """
-    return concatenate([atleast_2d(x) for x in _operands("vstack", tup, dtype)], 0)
+    return _joined("vstack", tup, dtype, axes_to_2d, 0)
 
 
 def hstack(tup: Any, dtype: Any = None) -> Any:
@@ -180,8 +219,7 @@ def hstack(tup: Any, dtype: Any = None) -> Any:
     >>> jnp.hstack([jnp.arange(2), 7])
     Array([0, 1, 7], dtype=int32)
     """
-    operands = [atleast_1d(x) for x in _operands("hstack", tup, dtype)]
-    return concatenate(operands, 0 if aval_of(operands[0]).ndim == 1 else 1)
+    return _joined("hstack", tup, dtype, axes_to_1d, 1)
 
 
 def dstack(tup: Any, dtype: Any = None) -> Any:
@@ -201,7 +239,7 @@ def dstack(tup: Any, dtype: Any = None) -> Any:
     >>> jnp.dstack([jnp.arange(2), jnp.arange(2)]).shape
     (1, 2, 2)
     """
-    return concatenate([atleast_3d(x) for x in _operands("dstack", tup, dtype)], 2)
+    return _joined("dstack", tup, dtype, axes_to_3d, 2)
 
 
 def column_stack(tup: Any) -> Any:
@@ -212,8 +250,7 @@ def column_stack(tup: Any) -> Any:
     Array([[0, 1],
            [1, 1]], dtype=int32)
     """
-    operands = _operands("column_stack", tup, None)
-    return concatenate([x if aval_of(x).ndim > 1 else transpose(atleast_2d(x), (1, 0)) for x in operands], 1)
+    return _joined("column_stack", tup, None, lambda n: tuple(range(n, 2)), 1)
 
 
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:

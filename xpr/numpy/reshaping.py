@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -400,13 +400,28 @@ def broadcast_arrays(*args: Any) -> list[Any]:
     return [shapes.broadcast_to(x, sizes) for x in arrays]
 
 
-def _with_axes_added(arrays: Sequence[Any], axes_added: Callable[[int], Iterable[int]]) -> Any:
+def _with_axes_added(arrays: Sequence[Any], axes_added: Callable[[int], tuple[int, ...]]) -> Any:
     """Arrays with the axes of size 1 that a function of their numbers of axes names: one, or a list for several."""
     results = []
     for x in map(asarray_like, arrays):
-        axes = tuple(axes_added(x.aval.ndim))
+        axes = axes_added(x.aval.ndim)
         results.append(shapes.expand_dims(x, axes) if axes else x)
     return results[0] if len(results) == 1 else results
+
+
+def axes_to_1d(n: int) -> tuple[int, ...]:
+    """The axes of size 1 that make an array of n axes one of at least one."""
+    return () if n else (0,)
+
+
+def axes_to_2d(n: int) -> tuple[int, ...]:
+    """Those that make it one of at least two."""
+    return tuple(range(2 - n))
+
+
+def axes_to_3d(n: int) -> tuple[int, ...]:
+    """Those that make it one of at least three."""
+    return ((0, 1, 2), (0, 2), (2,))[n] if n < 3 else ()
 
 
 def atleast_1d(*arys: Any) -> Any:
@@ -416,7 +431,7 @@ def atleast_1d(*arys: Any) -> Any:
     >>> jnp.atleast_1d(1.0)
     Array([1.], dtype=float32, weak_type=True)
     """
-    return _with_axes_added(arys, lambda n: () if n else (0,))
+    return _with_axes_added(arys, axes_to_1d)
 
 
 def atleast_2d(*arys: Any) -> Any:
@@ -426,7 +441,7 @@ def atleast_2d(*arys: Any) -> Any:
     >>> jnp.atleast_2d(jnp.arange(2))
     Array([[0, 1]], dtype=int32)
     """
-    return _with_axes_added(arys, lambda n: range(2 - n))
+    return _with_axes_added(arys, axes_to_2d)
 
 
 def atleast_3d(*arys: Any) -> Any:
@@ -436,7 +451,7 @@ def atleast_3d(*arys: Any) -> Any:
     >>> jnp.atleast_3d(jnp.ones((2, 3))).shape
     (2, 3, 1)
     """
-    return _with_axes_added(arys, lambda n: ((0, 1, 2), (0, 2), (2,))[n] if n < 3 else ())
+    return _with_axes_added(arys, axes_to_3d)
 
 
 # -- Types
