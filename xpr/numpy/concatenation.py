@@ -73,7 +73,7 @@ def _merged(stacked: Any, axis: int) -> Any:
 
 
 def _joined(name: str, arrays: Any, dtype: Any, axes_added: Callable[[int], tuple[int, ...]], axis: int) -> Any:
-    """Arrays with the axes of size 1 that a function of their numbers of axes names, joined along an axis or the last."""
+    """Arrays with the axes of size 1 that a function of their number of axes names, joined along `axis` or the last."""
     if _is_stacked(arrays):
         stacked = _stacked(name, arrays, dtype)
         stacked = expand_dims(stacked, [i + 1 for i in axes_added(aval_of(stacked).ndim - 1)])
