@@ -1,7 +1,7 @@
 """Results of functions of Python numbers and weakly typed arrays: dtype and weak type are jax's, derivatives included.
 
-Booleans are an exception: jax marks those weak that come of Python numbers alone. They promote as all others do, and
-here they are never weak.
+Booleans are an exception: jax marks those weak that come of Python numbers alone, and here only those of logical
+functions are. They promote as all others do.
 """
 
 from __future__ import annotations
@@ -229,3 +229,73 @@ def test_floats_of_4_bits_are_multiplied_exactly():
     few = xpr.jit(jnp.matmul)(jnp.asarray(x[:2, :2]), jnp.asarray(y[:2]))
     assert few.dtype == x.dtype
     np.testing.assert_array_equal(few, (x[:2, :2].astype("f") @ y[:2].astype("f")).astype(x.dtype))
+
+
+# By functions of a weakly typed array: whether the results are weak of a scalar, and of an array with axes (None: it
+# takes none). JAX's constants are weak beside weak scalars alone.
+WEAK_RESULTS = {
+    "jnp.hypot(x, x)": (True, False),
+    "jnp.logaddexp2(x, x)": (True, False),
+    "jnp.logical_and(x, x)": (True, False),
+    "jnp.logical_and(x, True)": (True, False),
+    "jnp.logical_or(x, x)": (True, False),
+    "jnp.logical_xor(x, x)": (True, False),
+    "jnp.logical_not(x)": (True, False),
+    "jnp.isreal(x)": (True, False),
+    "jnp.iscomplex(x)": (True, False),
+    "jnp.deg2rad(x)": (True, False),
+    "jnp.degrees(x)": (True, False),
+    "jnp.sinc(x)": (True, False),
+    "jnp.heaviside(x, x)": (True, False),
+    "jnp.rint(x)": (True, True),
+    "jnp.rint(x.astype(bool))": (False, False),
+    "jnp.full_like(x, 2)": (True, True),
+    "jnp.full_like(x, x)": (True, False),
+    "jnp.cross(x, x)": (None, False),
+    "jnp.cross(x[:2], x[:2])": (None, True),
+    "jnp.diag(x[:, None] * x)": (None, False),
+    "jnp.polyadd(x, x[:2])": (None, True),
+    "jnp.polysub(x, x)": (None, True),
+    "jnp.polymul(x, x)": (None, True),
+    "jnp.polydiv(x, x[:2])[0]": (None, False),
+    "jnp.polydiv(x, x[:2])[1]": (None, True),
+    "jnp.intersect1d(x, x, size=2)": (False, False),
+    "jnp.setdiff1d(x, 3.5, size=2)": (True, True),
+    "jnp.setdiff1d(jnp.arange(2.0), x, size=2)": (False, False),
+    "jnp.setxor1d(x, x[:1] + 1, size=2)": (None, False),
+    "xpr.lax.pow(x, 2)": (True, True),
+    "xpr.lax.pow(x, xpr.lax.full_like(x, 2, int))": (False, False),
+    "xpr.lax.mulhi(n, n)": (True, True),
+    "xpr.lax.top_k(x, 1)[1]": (None, True),
+    "xpr.scipy.special.logit(x)": (True, False),
+    "xpr.scipy.special.rel_entr(x, x)": (True, False),
+    "xpr.scipy.special.kl_div(x, x)": (True, False),
+    "xpr.scipy.linalg.toeplitz(x)": (False, False),
+    "jnp.linalg.cholesky(jnp.eye(3) * x)": (False, False),
+    "jnp.linalg.cholesky(xpr.lax.broadcast(x[0], (1, 1)))": (None, True),
+    "jnp.linalg.svd(x[None])[1]": (None, True),
+    "jnp.linalg.qr(x[None])[0]": (None, True),
+    "jnp.linalg.solve(xpr.lax.broadcast(x[0], (1, 1)), x[:1])": (None, True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("call", WEAK_RESULTS)
+def test_weak_types_of_scalars_and_of_arrays(call):
+    of_scalars, of_arrays = WEAK_RESULTS[call]
+    vector = lax.broadcast(0.5, (3,)), lax.broadcast(2, (3,))
+    for (x, n), expected in (((jnp.asarray(0.5), jnp.asarray(2)), of_scalars), (vector, of_arrays)):
+        if expected is not None:
+            result = xpr.eval_shape(lambda x, n: eval(call, {"xpr": xpr, "jnp": jnp, "x": x, "n": n}), x, n)
+            assert result.weak_type is expected
+            assert eval(call, {"xpr": xpr, "jnp": jnp, "x": x, "n": n}).weak_type is expected
+
+
+def test_sets_of_weakly_typed_elements_are_weak_where_their_size_is_not_given():
+    x = lax.broadcast(0.5, (3,))
+    assert jnp.intersect1d(x, x).weak_type and jnp.setxor1d(x, x[:1] + 1).weak_type
+    assert not jnp.intersect1d(x, jnp.ones(2)).weak_type
+
+
+def test_a_power_of_a_weakly_typed_array_by_an_integer():
+    power = lax.pow(jnp.asarray(1.5), 2)
+    assert power == 2.25 and power.weak_type

@@ -115,7 +115,7 @@ Rule = Callable[..., Any]
 
 def params_of(rule: Any) -> tuple[str, ...] | None:
     """The parameters that a rule names; None where it takes any."""
-    code = getattr(rule, "__code__", None)
+    code = getattr(inspect.unwrap(rule), "__code__", None)
     if code is None or code.co_flags & inspect.CO_VARKEYWORDS:
         return None
     return tuple(code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount])

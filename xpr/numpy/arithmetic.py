@@ -11,7 +11,6 @@ from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.numpy.comparisons import greater, less
 from xpr.numpy.promotion import (
-    SCALARS,
     as_operand,
     asarray_like,
     convert,
@@ -19,6 +18,7 @@ from xpr.numpy.promotion import (
     promote_shapes,
     promoted_pair,
     select_scalar,
+    strong_unless_scalar,
 )
 from xpr.numpy.ufunc_builders import alias, binary, float_binary, or_logical
 from xpr.primitives import elementwise as e
@@ -229,10 +229,8 @@ def heaviside(x: Any, y: Any, /) -> Any:
     >>> jnp.heaviside(jnp.array([-1.0, 0.0, 2.0]), 0.5)
     Array([0. , 0.5, 1. ], dtype=float32)
     """
-    x, y = as_operand(x), as_operand(y)
-    weak = type(x) in SCALARS or aval_of(x).weak_type
-    x, y = promote_shapes(*promote_inexact(x, y))
-    x, y = (v if weak else convert(v, aval_of(v).dtype) for v in (x, y))
+    x, y = promote_inexact(x, y)
+    x, y = promote_shapes(strong_unless_scalar(x), y)
     zero, one = e.scalar(0, x), e.scalar(1, x)
     step = select_scalar(e.gt(x, zero), one, select_scalar(e.ne(x, x), x, zero))
     return select_scalar(e.eq(x, zero), y, step)

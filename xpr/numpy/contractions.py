@@ -16,15 +16,15 @@ from xpr.core.avals import ShapedArray, aval_of
 from xpr.dimensions.slices import broadcast_sizes
 from xpr.numpy.axes import no_out
 from xpr.numpy.matrices import diagonal
-from xpr.numpy.promotion import convert, promote_dtypes
+from xpr.numpy.promotion import convert, promote_dtypes, strong_unless_scalar
 from xpr.numpy.reductions import sum as summed
 from xpr.primitives.dot import contract, dot_general_p
 from xpr.primitives.dot_algorithms import canonical_dot_precision
-from xpr.primitives.elementwise import conj, mul, sub
+from xpr.primitives.elementwise import conj, mul, scalar, sub
 from xpr.primitives.precision import PrecisionLike
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, move_axis, one_axis, reshape, squeeze
 from xpr.primitives.sharding_constraint import decided
-from xpr.primitives.slicing import concatenate, pad, slice_in_dim
+from xpr.primitives.slicing import concatenate, pad_with, slice_in_dim
 
 __all__ = [
     "cross", "dot", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "trace", "vdot", "vecdot", "vecmat",
@@ -460,7 +460,7 @@ def _cross(a: Any, b: Any, axis: int) -> Any:
         )
     planar = x.shape[-1] == y.shape[-1] == 2
     stack = broadcast_sizes([x.shape[:-1], y.shape[:-1]])
-    a, b = _spatial(a, stack), _spatial(b, stack)
+    a, b = (_spatial(v if planar else strong_unless_scalar(v), stack) for v in (a, b))
     # Element i of the product is a[i+1] b[i+2] - a[i+2] b[i+1], indices taken modulo 3.
     last = len(stack)
     once, twice = ([slice_in_dim(v, k, k + 3, axis=last) for v in (a, b)] for k in (1, 2))
@@ -474,7 +474,7 @@ def _spatial(v: Any, stack: tuple[int, ...]) -> Any:
     """The vectors in three dimensions, concatenated with themselves, and the stack broadcast."""
     aval = aval_of(v)
     if aval.shape[-1] == 2:
-        v = pad(v, np.zeros((), aval.dtype)[()], [(0, 0, 0)] * (aval.ndim - 1) + [(0, 1, 0)])
+        v = pad_with(v, scalar(0, v), (*[(0, 0, 0)] * (aval.ndim - 1), (0, 1, 0)))
     v = broadcast_to(v, (*stack, 3))
     return concatenate([v, v], len(stack))
 

@@ -620,7 +620,9 @@ def full_like(
     if device is None:
         device = placement_like(a, shape is None)
     target, weak = (aval.dtype, aval.weak_type) if dtype is None else (requested_dtype(dtype), False)
-    result = _full(aval.shape if shape is None else shape_of(shape), as_operand(fill_value), target, weak, device)
+    fill_value = as_operand(fill_value)
+    weak = weak and not aval_of(fill_value).shape
+    result = _full(aval.shape if shape is None else shape_of(shape), fill_value, target, weak, device)
     if aval.varying:  # inside a shard_map
         result = varying_as(result, aval)
     if out_sharding is None and device is None and shape is None and aval.explicit is not None:

@@ -11,7 +11,7 @@ from xpr import dtypes
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.numpy.comparisons import greater
-from xpr.numpy.promotion import promote_inexact, promote_shapes, select_scalar
+from xpr.numpy.promotion import promote_inexact, promote_shapes, select_scalar, strong_unless_scalar
 from xpr.numpy.ufunc_builders import float_unary
 from xpr.primitives import elementwise as e
 
@@ -155,6 +155,6 @@ def logaddexp2(x: Any, y: Any, /) -> Any:
     >>> jnp.logaddexp2(0.0, 0.0)
     Array(1., dtype=float32, weak_type=True)
     """
-    x, y = promote_shapes(*promote_inexact(x, y))
+    x, y = map(strong_unless_scalar, promote_shapes(*promote_inexact(x, y)))
     ln2 = e.scalar(np.log(2), x)
     return e.div(_logaddexp(e.mul(x, ln2), e.mul(y, ln2)), ln2)

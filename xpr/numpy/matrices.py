@@ -21,7 +21,7 @@ from xpr.dimensions.expressions import is_symbolic_dim, max_dim, min_dim
 from xpr.numpy.creation import LARGEST_ON_HOST, asarray, chosen_dtype, is_eager, on_device, ones, to_device, zeros
 from xpr.numpy.flip_roll_tile import resize
 from xpr.numpy.indexing.read import getitem
-from xpr.numpy.promotion import asarray_like, convert
+from xpr.numpy.promotion import asarray_like, convert, strong_unless_scalar
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import (
     broadcast_in_dim,
@@ -206,7 +206,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     axis1, axis2 = one_axis(axis1, ndim), one_axis(axis2, ndim)
     if axis1 == axis2:
         raise ValueError(f"diagonal: axis1 and axis2 can not be same, and are both {axis1}.")
-    a = transpose(a, (*(i for i in range(ndim) if i not in (axis1, axis2)), axis1, axis2))
+    a = transpose(strong_unless_scalar(a), (*(i for i in range(ndim) if i not in (axis1, axis2)), axis1, axis2))
     *batch, rows, columns = aval_of(a).shape
     if is_symbolic_dim(rows) or is_symbolic_dim(columns):
         above, below = max(offset, 0), max(-offset, 0)

@@ -121,7 +121,8 @@ def polymul(a1: Any, a2: Any, *, trim_leading_zeros: bool = False) -> Any:
     n, m = aval_of(a1).size, aval_of(a2).size
     products = e.mul(broadcast_in_dim(a1, (n, m), (0,)), broadcast_in_dim(a2, (n, m), (1,)))
     powers = e.add(*(broadcasted_iota(dtypes.int32, (n, m), i) for i in (0, 1)))
-    return added_at(n + m - 1, reshape(powers, (n * m,)), reshape(products, (n * m,)))
+    result = added_at(n + m - 1, reshape(powers, (n * m,)), reshape(products, (n * m,)))
+    return convert(result, aval_of(result).dtype, aval_of(products).weak_type)
 
 
 def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, Any]:
@@ -145,7 +146,6 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
     """
     u, v = promote_inexact(coefficients("polydiv", u), coefficients("polydiv", v))
     dtype = aval_of(u).dtype
-    u, v = convert(u, dtype), convert(v, dtype)
     n, m = aval_of(u).size, aval_of(v).size
     if m == 0:
         raise ValueError("polydiv: the divisor has no coefficients.")
@@ -154,9 +154,9 @@ def polydiv(u: Any, v: Any, *, trim_leading_zeros: bool = False) -> tuple[Any, A
     lead = slice_in_dim(v, 0, 1)
     quotients = []
     for i in range(n - m + 1):
-        quotients.append(e.div(slice_in_dim(u, i, i + 1), lead))
+        quotients.append(convert(e.div(slice_in_dim(u, i, i + 1), lead), dtype))
         step = e.mul(broadcast_to(quotients[-1], (m,)), v)
-        taken = e.sub(slice_in_dim(u, i, i + m), step)
+        taken = convert(e.sub(slice_in_dim(u, i, i + m), step), dtype, aval_of(u).weak_type)
         u = concatenate([slice_in_dim(u, 0, i), taken, slice_in_dim(u, i + m, n)], 0)
     return concatenate(quotients, 0), _trimmed(u, "polydiv") if trim_leading_zeros else u
 
@@ -243,7 +243,7 @@ def _one_length(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
     """Coefficients of two polynomials in one dtype, padded with zeros to one length; further axes broadcast."""
     both = [a if aval_of(a).ndim else reshape(a, (1,)) for a in promote_dtypes(a1, a2)]
     (n, *rows), (m, *more) = (aval_of(a).shape for a in both)
-    shape, dtype = broadcast_shapes(tuple(rows), tuple(more)), aval_of(both[0]).dtype
+    shape, dtype, weak = broadcast_shapes(tuple(rows), tuple(more)), aval_of(both[0]).dtype, aval_of(both[0]).weak_type
     longer = max(n, m)
     if len(rows) != len(more) and len(shape) != len(more if n < m else rows):
         types = " and ".join(aval_of(a).str_short() for a in both)
@@ -252,7 +252,8 @@ def _one_length(name: str, a1: Any, a2: Any) -> tuple[Any, Any]:
         concatenate([full((longer - k, *shape), 0, dtype), broadcast_to(convert(a, dtype), (k, *shape))], 0)
         for a, k in zip(both, (n, m))
     ]
-    return padded[0], padded[1]
+    first, second = (convert(a, dtype, weak) for a in padded)
+    return first, second
 
 
 def _trimmed(a: Any, name: str) -> Any:

@@ -21,6 +21,7 @@ from xpr.numpy.promotion import (
     promote_ranks,
     promote_shapes,
     select_scalar,
+    strong_unless_scalar,
 )
 from xpr.numpy.ufunc_builders import alias, float_unary
 from xpr.primitives import elementwise as e
@@ -155,4 +156,4 @@ def hypot(x: Any, y: Any, /) -> Any:
     x, y = promote_ranks(*promote_inexact(x, y), name="hypot")
     if aval_of(x).dtype in dtypes.COMPLEX:
         raise ArgumentError("jnp.hypot is not well defined for complex-valued inputs. Take hypot(abs(x), abs(y)).")
-    return hypot_p.bind(x, y)
+    return hypot_p.bind(strong_unless_scalar(x), strong_unless_scalar(y))

@@ -10,7 +10,7 @@ from xpr import dtypes
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.numpy.axes import no_out
 from xpr.numpy.complex_numbers import imag
-from xpr.numpy.promotion import as_operand, asarray_like
+from xpr.numpy.promotion import as_operand, asarray_like, strong_unless_scalar
 from xpr.primitives import elementwise as e
 from xpr.primitives.shapes import full
 
@@ -118,7 +118,7 @@ def isreal(x: Any) -> Any:
     >>> jnp.isreal(jnp.array([1.0, 1j]))
     Array([ True, False], dtype=bool)
     """
-    part = imag(x)
+    part = strong_unless_scalar(imag(x))
     return e.eq(part, e.scalar(0, part))
 
 
@@ -129,5 +129,5 @@ def iscomplex(x: Any) -> Any:
     >>> jnp.iscomplex(jnp.array([1.0, 1j]))
     Array([False,  True], dtype=bool)
     """
-    part = imag(x)
+    part = strong_unless_scalar(imag(x))
     return e.ne(part, e.scalar(0, part))

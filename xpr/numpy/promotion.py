@@ -239,6 +239,12 @@ def truth(x: Any) -> Any:
     return convert(as_operand(x), dtypes.bool_)
 
 
+def strong_unless_scalar(x: Any) -> Any:
+    """An operand of a function that has constants: JAX's constants are weak beside weak scalars, and nowhere else."""
+    aval = aval_of(x)
+    return convert(x, aval.dtype) if aval.weak_type and aval.shape else x
+
+
 def arithmetic_operand(x: Any) -> Any:
     """An operand of arithmetic, with booleans converted to int32."""
     return convert(x, dtypes.int32) if aval_of(x).dtype == dtypes.bool_ else x

@@ -73,10 +73,11 @@ def rint(x: Any, /) -> Any:
     >>> jnp.rint(jnp.array([0.5, 1.5]))
     Array([0., 2.], dtype=float32)
     """
-    (x,) = promote_inexact(x)
-    if aval_of(x).dtype in dtypes.COMPLEX:
+    x = as_operand(x)
+    dtype = aval_of(x).dtype
+    if dtype in dtypes.COMPLEX:
         return e.complex_(e.round(e.real(x), 1), e.round(e.imag(x), 1))
-    return e.round(x, 1)
+    return e.round(x if dtype in dtypes.FLOATS else convert(x, dtypes.to_inexact(dtype)), 1)
 
 
 @compiled_eagerly("decimals")

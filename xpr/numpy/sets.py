@@ -335,6 +335,7 @@ def intersect1d(
     mask = e.bitwise_and(_starts([ordered], n, True), isin(ordered, y))
     position, real = _chosen("intersect1d", mask, size)
     values = _read_or_fill(ordered, position, real, fill_value, first=True)
+    values = convert(values, aval_of(x).dtype, size is None and aval_of(x).weak_type)
     if not return_indices:
         return values
     in_y = sorting.searchsorted(read(y, y_order), values) if m else position
@@ -370,7 +371,8 @@ def setdiff1d(
         mask = e.bitwise_and(_starts([x], aval_of(x).size, True), mask)
     position, real = _chosen("setdiff1d", mask, size)
     values = _read_or_fill(x, position, real, 0 if fill_value is None else fill_value)
-    return convert(values, aval_of(as_operand(ar1)).dtype)
+    aval = aval_of(as_operand(ar1))
+    return convert(values, aval.dtype, aval.weak_type)
 
 
 def setxor1d(
@@ -400,7 +402,8 @@ def setxor1d(
     in_one = e.bitwise_not(e.bitwise_and(isin(joined, x), isin(joined, y)))
     mask = e.bitwise_and(_starts([joined], aval_of(joined).size, True), in_one)
     position, real = _chosen("setxor1d", mask, size)
-    return _read_or_fill(joined, position, real, fill_value, first=True)
+    values = _read_or_fill(joined, position, real, fill_value, first=True)
+    return convert(values, aval_of(joined).dtype, size is None and aval_of(joined).weak_type)
 
 
 @compiled_eagerly()

@@ -8,7 +8,7 @@ import numpy as np
 
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.numpy.arithmetic import multiply
-from xpr.numpy.promotion import promote_inexact
+from xpr.numpy.promotion import promote_inexact, strong_unless_scalar
 from xpr.numpy.ufunc_builders import alias, float_binary, float_unary
 from xpr.primitives import elementwise as e
 from xpr.primitives.smooth import sine_quotient
@@ -173,6 +173,7 @@ def sinc(x: Any, /) -> Any:
     Array(1., dtype=float32, weak_type=True)
     """
     (x,) = promote_inexact(x)
+    x = strong_unless_scalar(x)
     return sine_quotient(e.mul(x, e.scalar(np.pi, x)))
 
 
@@ -184,7 +185,7 @@ def deg2rad(x: Any, /) -> Any:
     Array(3.1415927, dtype=float32, weak_type=True)
     """
     (x,) = promote_inexact(x)
-    return multiply(x, float(np.pi / 180))
+    return multiply(strong_unless_scalar(x), float(np.pi / 180))
 
 
 def rad2deg(x: Any, /) -> Any:
@@ -195,7 +196,7 @@ def rad2deg(x: Any, /) -> Any:
     Array(0., dtype=float32, weak_type=True)
     """
     (x,) = promote_inexact(x)
-    return multiply(x, float(180 / np.pi))
+    return multiply(strong_unless_scalar(x), float(180 / np.pi))
 
 
 degrees, radians = alias(rad2deg, "degrees"), alias(deg2rad, "radians")

@@ -13,8 +13,18 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 from xpr.core.avals import aval_of
-from xpr.dtypes import COMPLEX, INEXACT, bool_
-from xpr.numpy.promotion import SCALARS, as_operand, converter, promote_inexact, promote_ranks, promoted_pair, truth
+from xpr.dtypes import COMPLEX, INEXACT, bool_, promote_all
+from xpr.numpy.promotion import (
+    SCALARS,
+    as_operand,
+    convert,
+    converter,
+    promote_inexact,
+    promote_ranks,
+    promoted_pair,
+    strong_unless_scalar,
+    truth,
+)
 from xpr.primitives import elementwise as e
 from xpr.primitives.slicing import select
 
@@ -140,18 +150,19 @@ def or_logical(name: str, primitive: Any, logical: Any, doc: str) -> Callable[[A
 
 
 def logical(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
-    """A logical function: operands are compared with 0 first. Of booleans the result is not weak, as in JAX."""
+    """A logical function: operands are compared with 0 first. Of weak scalars that are not booleans it is weak."""
 
     def function(x: Any, y: Any, /) -> Any:
         x, y = as_operand(x), as_operand(y)
-        are_booleans = aval_of(x).dtype == aval_of(y).dtype == bool_
-        x, y = (truth(v) if are_booleans else not_zero(v) for v in (x, y))
-        return primitive.bind(*promote_ranks(x, y, name=primitive.name))
+        a, b = aval_of(x), aval_of(y)
+        dtype, weak = promote_all([(a.dtype, a.weak_type), (b.dtype, b.weak_type)])
+        result = primitive.bind(*promote_ranks(not_zero(x), not_zero(y), name=primitive.name))
+        return convert(result, bool_, weak) if weak and dtype != bool_ and not (a.shape or b.shape) else result
 
     return _named(function, name, doc)
 
 
 def not_zero(x: Any) -> Any:
-    """Whether each element is not 0, weak where `x` is; booleans as they are."""
-    x = as_operand(x)
-    return x if aval_of(x).dtype == bool_ else e.ne(x, e.scalar(0, x))
+    """Whether each element is not 0, weak where `x` is a weak scalar; booleans as they are."""
+    x = strong_unless_scalar(as_operand(x))
+    return truth(x) if aval_of(x).dtype == bool_ else e.ne(x, e.scalar(0, x))

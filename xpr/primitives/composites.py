@@ -61,8 +61,9 @@ def mulhi(x: Any, y: Any, /) -> Any:
     if dtype not in dtypes.INTEGERS or aval_of(y).dtype != dtype:
         types = " and ".join(aval_of(operand).str_short() for operand in (x, y))
         raise TypeError(f"mulhi: takes integers of one dtype, and got {types}.")
-    half = dtype.type(dtypes.itemsize_bits(dtype) // 2)
-    low = dtype.type((1 << int(half)) - 1)
+    bits = dtypes.itemsize_bits(dtype) // 2
+    weak = aval_of(x).weak_type and aval_of(y).weak_type
+    half, low = (number if weak else dtype.type(number) for number in (bits, (1 << bits) - 1))
     x0, y0 = bitwise_and(x, low), bitwise_and(y, low)
     upper = shift_right_arithmetic if dtype in dtypes.SIGNED else shift_right_logical
     x1, y1 = upper(x, half), upper(y, half)

@@ -16,7 +16,7 @@ from xpr.primitives.arithmetic import div, sub
 from xpr.primitives.bitwise import bitwise_and
 from xpr.primitives.comparisons import eq
 from xpr.primitives.complex_functions import real_or_complex
-from xpr.primitives.conversions import convert_element_type
+from xpr.primitives.conversions import convert_element_type, convert_element_type_p
 from xpr.primitives.elementwise_rules import (
     PYTHON_SCALARS,
     are_real,
@@ -201,12 +201,14 @@ def pow(x: Any, y: Any) -> Any:
     """
     if type(x) in (float, complex) and aval_of(y).dtype in INTEGERS:
         y = type(x)(y) if type(y) is int else convert_element_type(y, aval_of(x).dtype)
+    elif type(y) is int and aval_of(x).dtype in INEXACT:
+        y = scalar(y, x)
     elif type(y) in PYTHON_SCALARS:
         y = typed_like(y, x)
     elif type(x) in PYTHON_SCALARS:
         x = typed_like(x, y)
     elif aval_of(y).dtype in INTEGERS:
-        y = convert_element_type(y, aval_of(x).dtype)
+        y = convert_element_type_p.bind(y, new_dtype=aval_of(x).dtype, weak_type=aval_of(y).weak_type)
     return pow_p.bind(x, y)
 
 

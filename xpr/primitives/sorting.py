@@ -304,7 +304,7 @@ def _top_k_abstract(avals: Sequence[ShapedArray], *, k: int, axis: int) -> list[
     if not 0 <= k <= aval.shape[axis]:
         raise ValueError(f"top_k: k must be from 0 to the size of axis {axis} of {aval.str_short()}, and is {k}.")
     shape = (*aval.shape[:axis], k, *aval.shape[axis + 1 :])
-    return [aval.update(shape=shape), ShapedArray(shape, int32)]
+    return [aval.update(shape=shape), ShapedArray(shape, int32, aval.weak_type)]
 
 
 def _top_k_reference(values: Sequence[Any], *, k: int, axis: int) -> list[Any]:

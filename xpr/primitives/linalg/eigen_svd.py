@@ -55,6 +55,7 @@ from xpr.primitives.linalg.matrices import (
     no_tangents,
     one_by_one,
     product,
+    weak_if_all_are,
 )
 from xpr.primitives.reductions import reduce_max
 from xpr.primitives.shapes import full, reduce_sum
@@ -159,7 +160,7 @@ def _without_vectors(**fewer: bool) -> Any:
 eigh_p = register(
     Primitive(
         "eigh",
-        abstract=_eigh_abstract,
+        abstract=weak_if_all_are(_eigh_abstract),
         sharding=batched_sharding(2),
         reference=_eigh_reference,
         lower=_eigh_lower,
@@ -349,7 +350,7 @@ def _scaled_as_lapack(v: Any, dv: Any) -> Any:
 eig_p = register(
     Primitive(
         "eig",
-        abstract=_eig_abstract,
+        abstract=weak_if_all_are(_eig_abstract),
         sharding=batched_sharding(2),
         reference=_eig_reference,
         lower=_eig_lower,
@@ -520,7 +521,7 @@ def _svd_jvp(
 svd_p = register(
     Primitive(
         "svd",
-        abstract=_svd_abstract,
+        abstract=weak_if_all_are(_svd_abstract),
         optional=("algorithm",),
         sharding=batched_sharding(2),
         reference=_svd_reference,

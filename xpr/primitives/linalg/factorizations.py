@@ -39,6 +39,7 @@ from xpr.primitives.linalg.matrices import (
     product,
     transposed,
     upper_triangle,
+    weak_if_all_are,
 )
 from xpr.primitives.linalg.solves import triangular_solve_p
 from xpr.primitives.shapes import broadcast_in_dim, full, mapped_to, reduce_sum, reshape
@@ -123,7 +124,7 @@ def cubic(share: float) -> Any:
 cholesky_p = register(
     Primitive(
         "cholesky",
-        abstract=_cholesky_abstract,
+        abstract=weak_if_all_are(_cholesky_abstract),
         sharding=batched_sharding(2),
         reference=_cholesky_reference,
         lower=_cholesky_lower,
@@ -243,7 +244,7 @@ def _permutation_jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: 
 lu_pivots_to_permutation_p = register(
     Primitive(
         "lu_pivots_to_permutation",
-        abstract=_permutation_abstract,
+        abstract=weak_if_all_are(_permutation_abstract),
         sharding=batched_sharding(1),
         reference=_permutation_reference,
         lower=_permutation_lower,
@@ -363,7 +364,7 @@ def _lu_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 lu_p = register(
     Primitive(
         "lu",
-        abstract=_lu_abstract,
+        abstract=weak_if_all_are(_lu_abstract),
         sharding=batched_sharding(2),
         reference=_lu_reference,
         lower=_lu_lower,

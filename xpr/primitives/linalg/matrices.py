@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -34,6 +35,17 @@ def check_matrices(name: str, aval: ShapedArray, square: bool = False) -> None:
         raise ArgumentError(f"{name}: takes matrices, or stacks of them, and got {aval.str_short()}.")
     if square and aval.shape[-1] != aval.shape[-2]:
         raise ValueError(f"{name}: takes square matrices, and got {aval.str_short()}.")
+
+
+def weak_if_all_are(abstract: Callable[..., list[ShapedArray]]) -> Callable[..., list[ShapedArray]]:
+    """The typing rule, with results that are weakly typed where all operands are, as of elementwise operations."""
+
+    @functools.wraps(abstract)
+    def typed(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:
+        outs = abstract(avals, **params)
+        return [out.update(weak_type=True) for out in outs] if all(a.weak_type for a in avals) else outs
+
+    return typed
 
 
 def is_complex(x: Any) -> bool:

@@ -36,6 +36,7 @@ from xpr.primitives.linalg.matrices import (
     product,
     transposed,
     upper_triangle,
+    weak_if_all_are,
 )
 from xpr.primitives.sharding_rules import batched_sharding
 
@@ -146,7 +147,7 @@ def _qr_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: b
 qr_p = register(
     Primitive(
         "qr",
-        abstract=_qr_abstract,
+        abstract=weak_if_all_are(_qr_abstract),
         sharding=batched_sharding(2),
         reference=_qr_reference,
         lower=_qr_lower,

@@ -31,6 +31,7 @@ from xpr.primitives.linalg.matrices import (
     no_tangents,
     one_by_one,
     product,
+    weak_if_all_are,
 )
 from xpr.primitives.shapes import broadcast_to, expand_dims, instantiate
 from xpr.primitives.sharding_rules import batched_sharding
@@ -119,7 +120,7 @@ def _householder_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 householder_product_p = register(
     Primitive(
         "householder_product",
-        abstract=_householder_abstract,
+        abstract=weak_if_all_are(_householder_abstract),
         sharding=batched_sharding(2),
         reference=_householder_reference,
         lower=_householder_lower,
@@ -238,7 +239,7 @@ def _ormqr_transpose(cts: Sequence[Any], operands: Sequence[Any], *, left: bool,
 ormqr_p = register(
     Primitive(
         "ormqr",
-        abstract=_ormqr_abstract,
+        abstract=weak_if_all_are(_ormqr_abstract),
         sharding=batched_sharding(2),
         reference=_ormqr_reference,
         lower=_ormqr_lower,
@@ -318,7 +319,7 @@ def _hessenberg_lower(b: Builder, operands: list[Value], avals: list[ShapedArray
 hessenberg_p = register(
     Primitive(
         "hessenberg",
-        abstract=_hessenberg_abstract,
+        abstract=weak_if_all_are(_hessenberg_abstract),
         sharding=batched_sharding(2),
         reference=_hessenberg_reference,
         lower=_hessenberg_lower,
@@ -414,7 +415,7 @@ def _tridiagonal_lower(b: Builder, operands: list[Value], avals: list[ShapedArra
 tridiagonal_p = register(
     Primitive(
         "tridiagonal",
-        abstract=_tridiagonal_abstract,
+        abstract=weak_if_all_are(_tridiagonal_abstract),
         sharding=batched_sharding(2),
         reference=_tridiagonal_reference,
         lower=_tridiagonal_lower,

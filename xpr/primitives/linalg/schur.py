@@ -12,7 +12,7 @@ from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.linalg import library_calls
 from xpr.primitives.linalg.factorizations import cubic
-from xpr.primitives.linalg.matrices import batch_stacks, check_matrices
+from xpr.primitives.linalg.matrices import batch_stacks, check_matrices, weak_if_all_are
 from xpr.primitives.sharding_rules import batched_sharding
 
 __all__ = ["schur", "schur_p"]
@@ -41,7 +41,7 @@ def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, compu
 schur_p = register(
     Primitive(
         "schur",
-        abstract=_abstract,
+        abstract=weak_if_all_are(_abstract),
         sharding=batched_sharding(2),
         reference=Unsupported("NumPy has no Schur decomposition."),
         lower=_lower,

@@ -28,6 +28,7 @@ from xpr.primitives.linalg.matrices import (
     product,
     transposed,
     triangle,
+    weak_if_all_are,
 )
 from xpr.primitives.shapes import expand_dims, instantiate, mapped_to, move_axis, reshape, squeeze
 from xpr.primitives.sharding_rules import batched_sharding
@@ -163,7 +164,7 @@ def _triangular_flops(operands: Sequence[ShapedArray], results: Sequence[ShapedA
 triangular_solve_p = register(
     Primitive(
         "triangular_solve",
-        abstract=_triangular_abstract,
+        abstract=weak_if_all_are(_triangular_abstract),
         sharding=batched_sharding(2),
         params=("left_side", "lower", "transpose_a", "conjugate_a", "unit_diagonal"),
         reference=_triangular_reference,
@@ -313,7 +314,7 @@ def _tridiagonal_transpose(cts: Sequence[Any], operands: Sequence[Any], **params
 tridiagonal_solve_p = register(
     Primitive(
         "tridiagonal_solve",
-        abstract=_tridiagonal_abstract,
+        abstract=weak_if_all_are(_tridiagonal_abstract),
         sharding=batched_sharding(1),
         reference=_tridiagonal_reference,
         lower=_tridiagonal_lower,

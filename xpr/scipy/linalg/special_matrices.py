@@ -12,7 +12,7 @@ from xpr import numpy as jnp
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.dimensions.expressions import is_symbolic_dim, max_dim
-from xpr.numpy.promotion import asarray_like, promote_dtypes, promote_inexact
+from xpr.numpy.promotion import asarray_like, promote_dtypes, promote_inexact, strong_unless_scalar
 from xpr.primitives.linalg.matrices import conjugated
 from xpr.primitives.shapes import broadcast_to
 from xpr.primitives.slicing import concatenate, pad
@@ -91,7 +91,7 @@ def toeplitz(c: Any, r: Any = None) -> Any:
            [3, 2, 1]], dtype=int32)
     """
     c = jnp.atleast_1d(c)
-    c, r = _promoted([c, conjugated(c) if r is None else jnp.atleast_1d(r)])
+    c, r = map(strong_unless_scalar, _promoted([c, conjugated(c) if r is None else jnp.atleast_1d(r)]))
     along = _joined(c[..., ::-1], r)
     return along[..., _indices(c.shape[-1])[::-1, None] + _indices(r.shape[-1])]
 
@@ -116,7 +116,7 @@ def hankel(c: Any, r: Any = None) -> Any:
            [2, 3],
            [3, 4]], dtype=int32)
     """
-    c, r = _promoted([c, jnp.zeros_like(c) if r is None else r])
+    c, r = map(strong_unless_scalar, _promoted([c, jnp.zeros_like(c) if r is None else r]))
     if not jnp.ndim(c) or not jnp.ndim(r):
         types = f"{aval_of(c).str_short()} and {aval_of(r).str_short()}"
         raise ValueError(f"hankel: takes vectors, and got {types}.")

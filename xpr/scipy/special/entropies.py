@@ -8,7 +8,7 @@ from typing import Any
 
 from xpr import numpy as jnp
 from xpr.control.custom.custom_jvp import custom_jvp
-from xpr.numpy.promotion import promote_inexact
+from xpr.numpy.promotion import promote_inexact, strong_unless_scalar
 from xpr.scipy.special.arguments import one_shape, reals
 
 
@@ -110,6 +110,7 @@ def rel_entr(p: Any, q: Any) -> Any:
     Array(0., dtype=float32, weak_type=True)
     """
     p, q = reals("rel_entr", p, q)
+    p = strong_unless_scalar(p)
     both = jnp.logical_and(jnp.greater(p, 0), jnp.greater(q, 0))
     is_zero = jnp.logical_and(jnp.equal(p, 0), jnp.greater_equal(q, 0))
     safe_p, safe_q = jnp.where(both, p, 1.0), jnp.where(both, q, 1.0)
@@ -133,4 +134,5 @@ def kl_div(p: Any, q: Any) -> Any:
     Array(0., dtype=float32, weak_type=True)
     """
     p, q = reals("kl_div", p, q)
+    p = strong_unless_scalar(p)
     return jnp.add(jnp.subtract(rel_entr(p, q), p), q)

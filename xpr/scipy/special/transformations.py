@@ -8,7 +8,7 @@ from xpr import numpy as jnp
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.nn import normalizing
-from xpr.numpy.promotion import promote_inexact
+from xpr.numpy.promotion import promote_inexact, strong_unless_scalar
 from xpr.primitives import elementwise as e
 from xpr.primitives.smooth import expm1_quotient
 from xpr.scipy.special.arguments import reals
@@ -66,7 +66,7 @@ def logit(x: Any) -> Any:
     >>> special.logit(0.5)
     Array(0., dtype=float32, weak_type=True)
     """
-    return _logit(*promote_inexact(x))
+    return _logit(*map(strong_unless_scalar, promote_inexact(x)))
 
 
 _logit = custom_jvp(lambda x: jnp.log(jnp.divide(x, jnp.subtract(1, x))))
