@@ -387,3 +387,96 @@ def test_positional_axes_must_be_there(reduce):
             reduce(jnp.ones((2, 3)), axis)
     with pytest.raises(ValueError, match="out of bounds for an array of 0 axes"):
         reduce(jnp.ones(()), 0)
+
+
+# -- Reductions of xpr.numpy and xpr.nn over mapped axes, by name
+
+BY_NAME = {
+    "sum": (lambda v, axis: jnp.sum(v, axis), lambda x, axes: x.sum(axes)),
+    "sum of booleans": (lambda v, axis: jnp.sum(v > 0, axis), lambda x, axes: (x > 0).sum(axes, dtype=np.int32)),
+    "sum with a mask": (lambda v, axis: jnp.sum(v, axis, where=v > 0), lambda x, axes: x.sum(axes, where=x > 0)),
+    "sum and initial": (lambda v, axis: jnp.sum(v, axis, initial=2), lambda x, axes: x.sum(axes) + 2),
+    "max": (lambda v, axis: jnp.max(v, axis), lambda x, axes: x.max(axes)),
+    "min": (lambda v, axis: v.min(axis), lambda x, axes: x.min(axes)),
+    "max of complex numbers": (lambda v, axis: jnp.max(1j * v, axis), lambda x, axes: 1j * x.max(axes)),
+    "all": (lambda v, axis: jnp.all(v > -1, axis), lambda x, axes: (x > -1).all(axes)),
+    "any": (lambda v, axis: jnp.any(v > 1, axis), lambda x, axes: (x > 1).any(axes)),
+    "count_nonzero": (
+        lambda v, axis: jnp.count_nonzero(v > 0, axis), lambda x, axes: (x > 0).sum(axes, dtype=np.int32),
+    ),
+    "mean": (lambda v, axis: jnp.mean(v, axis), lambda x, axes: x.mean(axes)),
+    "mean with a mask": (lambda v, axis: jnp.mean(v, axis, where=v > 0), lambda x, axes: x.mean(axes, where=x > 0)),
+    "var": (lambda v, axis: jnp.var(v, axis), lambda x, axes: x.var(axes)),
+    "std": (lambda v, axis: jnp.std(v, axis, ddof=1), lambda x, axes: x.std(axes, ddof=1)),
+    "var with a mask": (lambda v, axis: jnp.var(v, axis, where=v > 0), lambda x, axes: x.var(axes, where=x > 0)),
+    "ptp": (lambda v, axis: jnp.ptp(v, axis), lambda x, axes: np.ptp(x, axes)),
+    "nansum": (lambda v, axis: jnp.nansum(jnp.log(v), axis), lambda x, axes: np.nansum(np.log(x), axes)),
+    "nanmax": (lambda v, axis: jnp.nanmax(jnp.log(v), axis), lambda x, axes: np.nanmax(np.log(x), axes)),
+    "nanmean": (lambda v, axis: jnp.nanmean(jnp.log(v), axis), lambda x, axes: np.nanmean(np.log(x), axes)),
+    "logsumexp": (lambda v, axis: xpr.nn.logsumexp(v, axis), lambda x, axes: np.log(np.exp(x).sum(axes))),
+    "logsumexp with factors": (
+        lambda v, axis: xpr.nn.logsumexp(v, axis, b=v * v), lambda x, axes: np.log((x * x * np.exp(x)).sum(axes)),
+    ),
+    "logmeanexp": (lambda v, axis: xpr.nn.logmeanexp(v, axis), lambda x, axes: np.log(np.exp(x).mean(axes))),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of rows without an element
+@pytest.mark.parametrize(("axis", "axes"), [("i", 0), (("i", -1), (0, 3)), ([0, "i", 2], (0, 1, 3))])
+@pytest.mark.parametrize("name", BY_NAME)
+def test_reductions_over_mapped_axes(name, axis, axes):
+    fun, meaning = BY_NAME[name]
+    with np.errstate(all="ignore"):
+        expected = in_every_row(meaning(X, axes))
+    close(mapped(lambda v: fun(v, axis)), expected, 1e-5)
+    close(xpr.jit(lambda x: mapped(lambda v: fun(v, axis), x))(X), expected, 1e-5)
+
+
+@pytest.mark.parametrize("axis", ["i", ("i", 1)])
+def test_softmax_and_standardize_over_mapped_axes(axis):
+    axes = (0,) if axis == "i" else (0, 2)
+    weights = np.exp(X) / np.exp(X).sum(axes, keepdims=True)
+    close(mapped(lambda v: xpr.nn.softmax(v, axis)), weights, 1e-5)
+    close(mapped(lambda v: xpr.nn.log_softmax(v, axis)), np.log(weights), 1e-5)
+    centered = X - X.mean(axes, keepdims=True)
+    expected = centered / np.sqrt(X.var(axes, keepdims=True) + 1e-5)
+    close(mapped(lambda v: xpr.nn.standardize(v, axis)), expected, 1e-4)
+    of_rows = xpr.grad(lambda x: jnp.sum(jnp.sin(mapped(lambda v: xpr.nn.softmax(v, axis), x))))(X)
+    close(of_rows, xpr.grad(lambda x: jnp.sum(jnp.sin(xpr.nn.softmax(x, axes))))(X), 1e-5)
+
+
+def test_reductions_over_mapped_axes_keep_those_of_the_array():
+    assert mapped(lambda v: jnp.mean(v, ("i", 1), keepdims=True)).shape == (4, 4, 1, 6)
+    assert mapped(lambda v: jnp.var(v, "i", keepdims=True)).shape == X.shape
+
+
+@pytest.mark.parametrize("name", ["sum", "max", "mean", "var", "logsumexp"])
+def test_derivatives_of_reductions_over_mapped_axes(name):
+    fun, _ = BY_NAME[name]
+    by_name = xpr.grad(lambda x: jnp.sum(jnp.sin(mapped(lambda v: fun(v, ("i", 0)), x))))(X)
+    close(by_name, xpr.grad(lambda x: 4 * jnp.sum(jnp.sin(fun(x, (0, 1)))))(X), 1e-4)
+
+
+def test_sizes_of_mapped_axes_are_not_remembered():
+    for n in (2, 3):
+        for fun in (jnp.mean, jnp.var, jnp.count_nonzero, xpr.nn.logmeanexp):
+            result = xpr.vmap(lambda x, fun=fun: fun(jnp.arange(2.0), "i"), axis_name="i")(jnp.ones(n))
+            assert result.shape == (n, 2)
+        assert xpr.vmap(lambda x: jnp.count_nonzero(jnp.ones(2), "i"), axis_name="i")(jnp.ones(n))[0, 0] == n
+
+
+def test_reductions_over_the_axes_of_a_mesh():
+    mesh = xpr.make_mesh((1,), ("rows",))
+    mean = xpr.shard_map(
+        lambda x: jnp.mean(x, ("rows", 0)), mesh=mesh, in_specs=xpr.P("rows"), out_specs=xpr.P()
+    )  # fmt: skip
+    close(mean(X), X.mean((0,)), 1e-5)
+
+
+def test_messages_of_reductions_over_mapped_axes():
+    with pytest.raises(NotImplementedError, match=r"jnp.prod does not reduce mapped axes, and axis names 'i'"):
+        mapped(lambda v: jnp.prod(v, "i"))
+    with pytest.raises(ValueError, match=r"duplicate value in 'axis': \('i', 'i'\) has a repeated name"):
+        mapped(lambda v: jnp.sum(v, ("i", "i")))
+    with pytest.raises(NameError, match=r"unbound axis name: j"):
+        mapped(lambda v: jnp.sum(v, "j"))

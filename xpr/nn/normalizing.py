@@ -14,7 +14,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.array import Array
-from xpr.control.compiled import compiled
+from xpr.control.compiled import CompiledFunction, compiled
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.control.stop_gradient import stop_gradient
@@ -22,11 +22,12 @@ from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.dimensions.expressions import as_size, is_symbolic_dim
 from xpr.numpy import arithmetic, exponentials, powers, reductions, statistics
-from xpr.numpy.axes import reduced_axes
+from xpr.numpy.axes import names_in, reduced_axes, split_axes
 from xpr.numpy.creation import asarray
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact, promote_shapes, requested_dtype
 from xpr.numpy.reductions import broadcast_back, elements_along, mask_of, summed
 from xpr.primitives import elementwise as e
+from xpr.primitives.collectives.reduce import pmax
 from xpr.primitives.dimension_values import size_as
 from xpr.primitives.reductions import reduce_max_of_numbers_p
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, full, one_axis
@@ -36,13 +37,18 @@ __all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax", "stan
 
 
 def _prepared(name: str, x: Any, axis: Any, where: Any) -> tuple[Any, ...]:
-    """The operand as strong floats; the axes; and the mask, if there is one."""
+    """The operand as strong floats; the axes; the names of mapped axes; and the mask, if there is one."""
     (x,) = promote_inexact(x)
     x = convert(x, aval_of(x).dtype)
-    axes = reduced_axes(axis, aval_of(x).ndim)
+    axes, names = split_axes(axis, aval_of(x).ndim)
     if where is None:
-        return x, axes
-    return x, axes, mask_of(name, where, aval_of(x).shape)
+        return x, axes, names
+    return x, axes, names, mask_of(name, where, aval_of(x).shape)
+
+
+def _of_names(program: CompiledFunction, names: tuple[str, ...]) -> Any:
+    """The program, or its function where mapped axes are named: their sizes are not part of the program's cache key."""
+    return partial(program.fun, names=names) if names else program
 
 
 def _hidden(x: Any, where: Any) -> Any:
@@ -50,7 +56,7 @@ def _hidden(x: Any, where: Any) -> Any:
     return x if where is None else select(where, x, full(aval_of(x).shape, -np.inf, aval_of(x).dtype))
 
 
-def _greatest(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
+def _greatest(x: Any, shape: tuple[int, ...], axes: tuple[int, ...], names: tuple[str, ...]) -> Any:
     """The maximum (by real part) over the axes, without a derivative; -inf of no elements.
 
     It is subtracted from all elements, so a nan propagates even if it is left out here.
@@ -59,7 +65,8 @@ def _greatest(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:
         x = e.real(x)
     if elements_along(shape, axes):
         constant = x if type(x) is Array else stop_gradient(x)  # an array in memory has no derivative to stop
-        return reduce_max_of_numbers_p.bind(constant, axes=axes)
+        greatest = reduce_max_of_numbers_p.bind(constant, axes=axes)
+        return pmax(greatest, names) if names else greatest
     return full([n for i, n in enumerate(shape) if i not in axes], -np.inf, aval_of(x).dtype)
 
 
@@ -67,8 +74,8 @@ def _finite_or_zero(x: Any) -> Any:
     return select(e.is_finite(x), x, full(aval_of(x).shape, 0, aval_of(x).dtype))
 
 
-def _shifted(x: Any, shape: tuple[int, ...], axes: tuple[int, ...], is_masked: bool) -> Any:
-    top = _greatest(x, shape, axes)
+def _shifted(x: Any, shape: tuple[int, ...], axes: tuple[int, ...], names: tuple[str, ...], is_masked: bool) -> Any:
+    top = _greatest(x, shape, axes, names)
     if is_masked:
         top = _finite_or_zero(top)  # it is -inf in a row that is masked everywhere
     top = convert(top, aval_of(x).dtype)
@@ -80,7 +87,7 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
 
     Args:
       x: array of numbers.
-      axis: the axis or axes; None for all.
+      axis: the axis or axes, those of the array by number, mapped ones by name; None for all of the array.
       where: booleans that broadcast against `x`, which elements to include; None for all.
 
     Returns:
@@ -93,32 +100,32 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     >>> xpr.nn.softmax(jnp.array([1000.0, 1000.0, 0.0]))
     Array([0.5, 0.5, 0. ], dtype=float32)
     """
-    x, axes, *mask = _prepared("nn.softmax", x, axis, where)
-    return _softmax(x, *mask, axes=axes)
+    x, axes, names, *mask = _prepared("nn.softmax", x, axis, where)
+    return _of_names(_softmax, names)(x, *mask, axes=axes)
 
 
 @compiled
-def _softmax(x: Any, where: Any = None, *, axes: tuple[int, ...]) -> Any:
-    return _weights(axes, where is not None, _hidden(x, where))
+def _softmax(x: Any, where: Any = None, *, axes: tuple[int, ...], names: tuple[str, ...] = ()) -> Any:
+    return _weights(axes, names, where is not None, _hidden(x, where))
 
 
-@partial(custom_jvp, nondiff_argnums=(0, 1))
-def _weights(axes: tuple[int, ...], is_masked: bool, x: Any) -> Any:
+@partial(custom_jvp, nondiff_argnums=(0, 1, 2))
+def _weights(axes: tuple[int, ...], names: tuple[str, ...], is_masked: bool, x: Any) -> Any:
     shape = aval_of(x).shape
-    weights = e.exp(_shifted(x, shape, axes, is_masked))
-    total = summed(weights, axes)
+    weights = e.exp(_shifted(x, shape, axes, names, is_masked))
+    total = summed(weights, axes, names)
     if is_masked:
         total = select(e.eq(total, e.scalar(0, total)), full(aval_of(total).shape, 1, aval_of(total).dtype), total)
     return e.div(weights, broadcast_back(total, shape, axes))
 
 
 @_weights.defjvp
-def _weights_jvp(axes: tuple[int, ...], is_masked: bool, primals: Any, tangents: Any) -> Any:
+def _weights_jvp(axes: tuple[int, ...], names: tuple[str, ...], is_masked: bool, primals: Any, tangents: Any) -> Any:
     """Of y the tangent is y (t - sum(y t)), so that the result is the only residual."""
     (x,), (t,) = primals, tangents
-    y = _weights(axes, is_masked, x)
+    y = _weights(axes, names, is_masked, x)
     moved = e.mul(y, t)
-    return y, e.sub(moved, e.mul(y, broadcast_back(summed(moved, axes), aval_of(x).shape, axes)))
+    return y, e.sub(moved, e.mul(y, broadcast_back(summed(moved, axes, names), aval_of(x).shape, axes)))
 
 
 @compiled_eagerly("axis")
@@ -127,7 +134,7 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
 
     Args:
       x: array of numbers.
-      axis: the axis or axes; None for all.
+      axis: the axis or axes, those of the array by number, mapped ones by name; None for all of the array.
       where: booleans that broadcast against `x`, which elements to include; None for all.
 
     Returns:
@@ -140,15 +147,15 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     >>> xpr.nn.log_softmax(jnp.array([0.0, 1000.0]))
     Array([-1000.,     0.], dtype=float32)
     """
-    x, axes, *mask = _prepared("nn.log_softmax", x, axis, where)
-    return _log_softmax(x, *mask, axes=axes)
+    x, axes, names, *mask = _prepared("nn.log_softmax", x, axis, where)
+    return _of_names(_log_softmax, names)(x, *mask, axes=axes)
 
 
 @compiled
-def _log_softmax(x: Any, where: Any = None, *, axes: tuple[int, ...]) -> Any:
+def _log_softmax(x: Any, where: Any = None, *, axes: tuple[int, ...], names: tuple[str, ...] = ()) -> Any:
     x, shape = _hidden(x, where), aval_of(x).shape
-    shifted = _shifted(x, shape, axes, where is not None)
-    total = summed(e.exp(shifted), axes)
+    shifted = _shifted(x, shape, axes, names, where is not None)
+    total = summed(e.exp(shifted), axes, names)
     return _hidden(e.sub(shifted, broadcast_back(e.log(total), shape, axes)), where)
 
 
@@ -160,7 +167,7 @@ def logsumexp(
 
     Args:
       a: array of numbers.
-      axis: the axis or axes; None for all.
+      axis: the axis or axes, those of the array by number, mapped ones by name; None for all of the array.
       b: factors that broadcast against `a`; None for 1.
       keepdims: whether the reduced axes stay, with size 1.
       return_sign: whether to return the logarithm of the sum's absolute value, and its sign; without it the logarithm
@@ -178,37 +185,44 @@ def logsumexp(
     Array(1000.6931, dtype=float32)
     """
     if b is None:
-        a, axes, *mask = _prepared("nn.logsumexp", a, axis, where)
-        outs = _logsumexp(a, *mask, axes=axes, return_sign=return_sign)
+        a, axes, names, *mask = _prepared("nn.logsumexp", a, axis, where)
+        outs = _of_names(_logsumexp, names)(a, *mask, axes=axes, return_sign=return_sign)
     else:
         a, b = promote_shapes(*promote_inexact(a, b))
-        (a, axes, *mask), shape = _prepared("nn.logsumexp", a, axis, where), aval_of(a).shape
+        (a, axes, names, *mask), shape = _prepared("nn.logsumexp", a, axis, where), aval_of(a).shape
         b = broadcast_to(convert(b, aval_of(a).dtype), shape)
-        outs = _logsumexp_with_factors(broadcast_to(a, shape), b, *mask, axes=axes, return_sign=return_sign)
+        program = _of_names(_logsumexp_with_factors, names)
+        outs = program(broadcast_to(a, shape), b, *mask, axes=axes, return_sign=return_sign)
     if keepdims:
         outs = [expand_dims(x, axes) for x in outs]
     return tuple(outs) if return_sign else outs[0]
 
 
 @compiled
-def _logsumexp(a: Any, where: Any = None, *, axes: tuple[int, ...], return_sign: bool) -> Any:
-    return _log_of_sum(_hidden(a, where), None, axes, return_sign)
+def _logsumexp(
+    a: Any, where: Any = None, *, axes: tuple[int, ...], names: tuple[str, ...] = (), return_sign: bool
+) -> Any:
+    return _log_of_sum(_hidden(a, where), None, axes, names, return_sign)
 
 
 @compiled
-def _logsumexp_with_factors(a: Any, b: Any, where: Any = None, *, axes: tuple[int, ...], return_sign: bool) -> Any:
+def _logsumexp_with_factors(
+    a: Any, b: Any, where: Any = None, *, axes: tuple[int, ...], names: tuple[str, ...] = (), return_sign: bool
+) -> Any:
     zero = e.eq(b, e.scalar(0, b))
-    return _log_of_sum(_hidden(a, where), b, axes, return_sign, zero)
+    return _log_of_sum(_hidden(a, where), b, axes, names, return_sign, zero)
 
 
-def _log_of_sum(a: Any, b: Any, axes: tuple[int, ...], return_sign: bool, zero: Any = None) -> list[Any]:
+def _log_of_sum(
+    a: Any, b: Any, axes: tuple[int, ...], names: tuple[str, ...], return_sign: bool, zero: Any = None
+) -> list[Any]:
     """The logarithm of the sum; or of its absolute value, with its sign.
 
     Elements whose factor is `zero` have no part in the greatest one. Their exponentials are the slopes of the sum in
     those factors, and are left out where they overflow, since infinity times 0 is nan.
     """
     shape, dtype = aval_of(a).shape, aval_of(a).dtype
-    top = _finite_or_zero(_greatest(a if zero is None else _hidden(a, e.bitwise_not(zero)), shape, axes))
+    top = _finite_or_zero(_greatest(a if zero is None else _hidden(a, e.bitwise_not(zero)), shape, axes, names))
     shift = convert(top, dtype)
     exponents = e.sub(a, broadcast_back(shift, shape, axes))
     if b is not None:
@@ -218,7 +232,7 @@ def _log_of_sum(a: Any, b: Any, axes: tuple[int, ...], return_sign: bool, zero: 
     weights = e.exp(exponents)
     if b is not None:
         weights = e.mul(weights, b)
-    total = summed(weights, axes)
+    total = summed(weights, axes, names)
     if not return_sign:
         return [e.add(e.log(total), shift)]
     return [e.add(e.log(e.abs(total)), top), e.sign(total)]
@@ -229,7 +243,7 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
 
     Args:
       x: array of numbers.
-      axis: the axis or axes; None for all.
+      axis: the axis or axes, those of the array by number, mapped ones by name; None for all of the array.
       where: booleans that broadcast against `x`, which elements to include; None for all.
       keepdims: whether the reduced axes stay, with size 1.
 
@@ -245,11 +259,11 @@ def logmeanexp(x: Any, axis: Any = None, where: Any = None, keepdims: bool = Fal
     """
     total = logsumexp(x, axis, keepdims=keepdims, where=where)
     shape = aval_of(as_operand(x)).shape
-    axes = reduced_axes(axis, len(shape))
+    axes, names = split_axes(axis, len(shape))
     real = dtypes.real_part_of(aval_of(total).dtype)
     if where is not None:
-        count = convert(reductions.sum(broadcast_to(where, shape), axes, keepdims=keepdims), real)
-    elif is_symbolic_dim(size := elements_along(shape, axes)):
+        count = convert(reductions.sum(broadcast_to(where, shape), (*axes, *names), keepdims=keepdims), real)
+    elif is_symbolic_dim(size := elements_along(shape, axes, names)):
         count = size_as(size, real)
     else:
         return arithmetic.subtract(total, float(np.log(size)) if size else -math.inf)
@@ -271,7 +285,7 @@ def standardize(
 
     Args:
       x: array of numbers.
-      axis: the axis or axes; None for all.
+      axis: the axis or axes, those of the array by number, mapped ones by name; None for all of the array.
       mean: the mean; None to compute it.
       variance: the variance; None to compute it.
       epsilon: added to the variance.
@@ -292,7 +306,7 @@ def standardize(
     if algorithm not in ("fast", "stable"):
         raise ValueError(f'standardize: algorithm must be "fast" or "stable", and is {algorithm!r}.')
     (x,) = promote_inexact(x)
-    if mean is variance is where is None and isinstance(epsilon, (int, float)):
+    if mean is variance is where is None and isinstance(epsilon, (int, float)) and not names_in(axis):
         return _standardize(x, axes=reduced_axes(axis, aval_of(x).ndim), epsilon=epsilon, algorithm=algorithm)
     return _standardized(x, axis, mean, variance, epsilon, where, algorithm)
 

@@ -34,6 +34,34 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
     return axes
 
 
+def names_in(axis: Any) -> tuple[str, ...]:
+    """The names of mapped axes in an axis argument: a name, or those among the axes of a sequence.
+
+    Raises:
+      ValueError: one is named twice.
+    """
+    if axis is None or type(axis) is int:
+        return ()
+    listed = (axis,) if isinstance(axis, str) else axis if isinstance(axis, (tuple, list)) else ()
+    names = tuple([name for name in listed if isinstance(name, str)])
+    if len(set(names)) != len(names):
+        raise ArgumentError(f"duplicate value in 'axis': {tuple(axis)} has a repeated name of a mapped axis.")
+    return names
+
+
+def split_axes(axis: Any, ndim: int) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """The axes of the array that `axis` names, counted from the front, and the names of mapped axes in it.
+
+    Raises:
+      ValueError: the array has no such axis, or an axis is named twice.
+      TypeError: `axis` is neither an integer, nor a name, nor a sequence or a vector of them.
+    """
+    names = names_in(axis)
+    if not names:
+        return reduced_axes(axis, ndim), ()
+    return reduced_axes(() if isinstance(axis, str) else [i for i in axis if not isinstance(i, str)], ndim), names
+
+
 def broadcasts_to(shape: Sequence[Any], target: Sequence[Any]) -> bool:
     """Whether an array of a shape broadcasts to another shape, its last axes being aligned with those."""
     return len(shape) <= len(target) and all(n in (1, m) for n, m in zip(reversed(shape), reversed(target)))

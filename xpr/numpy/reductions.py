@@ -2,11 +2,12 @@
 
 Every one is a primitive between conversions: operands are made strong (a reduction's result never is weak), small
 integers are summed in 32 bits and half-precision floats in float32, `where` puts the neutral value in place of what is
-left out, and `initial` joins at the end.
+left out, and `initial` joins at the end. Axes that `vmap` or `shard_map` maps are reduced by their names.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -19,10 +20,11 @@ from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.core.avals import aval_of
 from xpr.core.primitive import Primitive
 from xpr.dtypes import greatest, least
-from xpr.numpy.axes import broadcasts_to, no_out, reduced_axes
+from xpr.numpy.axes import broadcasts_to, names_in, no_out, reduced_axes, split_axes
 from xpr.numpy.promotion import as_operand, convert, requested_dtype, truth
 from xpr.numpy.ufunc_builders import alias
 from xpr.primitives import elementwise as e
+from xpr.primitives.collectives.reduce import axis_size, pmax, pmin, psum
 from xpr.primitives.composites import broadcast_shapes
 from xpr.primitives.reductions import reduce_and_p, reduce_max_p, reduce_min_p, reduce_or_p, reduce_prod_p
 from xpr.primitives.shapes import broadcast_in_dim, broadcast_to, expand_dims, full, reduce_sum_p
@@ -43,15 +45,34 @@ class Reduction(NamedTuple):
     primitive: Primitive
     join: Callable[[Any, Any], Any]
     neutral: Callable[[np.dtype], Any]
+    over_mapped: Callable[[Any, Any], Any] | None = None  # the same over mapped axes, by their names
     needs_elements: bool = False  # for no elements it is an error without `initial`
 
 
-SUM = Reduction("sum", reduce_sum_p, e.add, lambda dtype: 0)
+SUM = Reduction("sum", reduce_sum_p, e.add, lambda dtype: 0, psum)
 PROD = Reduction("prod", reduce_prod_p, e.mul, lambda dtype: 1)
-OR = Reduction("any", reduce_or_p, e.bitwise_or, lambda dtype: False)
-AND = Reduction("all", reduce_and_p, e.bitwise_and, lambda dtype: True)
-MAX = Reduction("max", reduce_max_p, e.max, least, needs_elements=True)
-MIN = Reduction("min", reduce_min_p, e.min, greatest, needs_elements=True)
+OR = Reduction("any", reduce_or_p, e.bitwise_or, lambda dtype: False, pmax)
+AND = Reduction("all", reduce_and_p, e.bitwise_and, lambda dtype: True, pmin)
+MAX = Reduction("max", reduce_max_p, e.max, least, pmax, needs_elements=True)
+MIN = Reduction("min", reduce_min_p, e.min, greatest, pmin, needs_elements=True)
+
+
+def reduce_over(reduction: Reduction, a: Any, axes: tuple[int, ...], names: tuple[str, ...]) -> Any:
+    """The reduction of an array over its axes, counted from the front, and over mapped axes.
+
+    Raises:
+      NotImplementedError: there are names, and the reduction is none of those over mapped axes.
+      AxisNameError: no axis of a name is mapped here.
+    """
+    result = reduction.primitive.bind(a, axes=axes) if axes or not names else a
+    if not names:
+        return result
+    if reduction.over_mapped is None:
+        raise NotImplementedError(
+            f"jnp.{reduction.name} does not reduce mapped axes, and axis names {', '.join(map(repr, names))}. Gather "
+            f"the elements first, lax.all_gather(x, {names[0]!r}), and reduce axis 0."
+        )
+    return reduction.over_mapped(result, names)
 
 
 def computed_in(dtype: np.dtype) -> np.dtype:
@@ -118,15 +139,15 @@ def fold(
     dtype: np.dtype,
     accumulated_in: np.dtype,
 ) -> Any:
-    """A reduction over axes, accumulated in one dtype and returned in another."""
+    """A reduction over axes, mapped ones by name, accumulated in one dtype and returned in another."""
     shape = aval_of(a).shape
-    axes = reduced_axes(axis, len(shape))
+    axes, names = split_axes(axis, len(shape))
     a = convert(a, accumulated_in)
     if reduction.needs_elements:
         _needs_elements(reduction.name, [shape[i] for i in axes], initial, where)
     if where is not None:
         a = masked(f"jnp.{reduction.name}", a, where, reduction.neutral(accumulated_in))
-    result = reduction.primitive.bind(a, axes=axes)
+    result = reduce_over(reduction, a, axes, names)
     if initial is not None:
         result = reduction.join(_initial(initial, accumulated_in), result)
     if keepdims:
@@ -172,7 +193,7 @@ def sum(
 
     Args:
       a: array or number.
-      axis: the axis or axes to reduce; None for all.
+      axis: the axis or axes to reduce, those of the array by number, mapped ones by name; None for all of the array.
       dtype: the dtype to accumulate in and of the result; None for that of `a`, integers and booleans widened, and
         float16 and bfloat16 accumulated in float32.
       out: must be None; arrays are immutable.
@@ -201,7 +222,7 @@ def sum(
         and initial is None
         and where is None
         and out is None
-        and not (keepdims or aval.weak_type)
+        and not (keepdims or aval.weak_type or names_in(axis))
     ):
         return reduce_sum_p.bind(a, axes=reduced_axes(axis, aval.ndim))
     return _accumulate(SUM, OR, a, axis, dtype, out, keepdims, initial, where, promote_integers)
@@ -280,7 +301,7 @@ def max(
 
     Args:
       a: array or number.
-      axis: the axis or axes to reduce; None for all.
+      axis: the axis or axes to reduce, those of the array by number, mapped ones by name; None for all of the array.
       out: must be None; arrays are immutable.
       keepdims: whether the reduced axes stay, with size 1.
       initial: a scalar that is combined with the result; None for none.
@@ -307,7 +328,7 @@ def min(
 
     Args:
       a: array or number.
-      axis: the axis or axes to reduce; None for all.
+      axis: the axis or axes to reduce, those of the array by number, mapped ones by name; None for all of the array.
       out: must be None; arrays are immutable.
       keepdims: whether the reduced axes stay, with size 1.
       initial: a scalar that is combined with the result; None for none.
@@ -332,43 +353,49 @@ def _max_or_min(reduction: Reduction, a: Any, axis: Any, out: None, keepdims: bo
     a = as_operand(a)
     dtype = aval_of(a).dtype
     if dtype in dtypes.COMPLEX:
-        return _complex_max_or_min(reduction, a, reduced_axes(axis, aval_of(a).ndim), keepdims, initial, where)
+        return _complex_max_or_min(reduction, a, *split_axes(axis, aval_of(a).ndim), keepdims, initial, where)
     return fold(reduction, a, axis, keepdims, initial, where, dtype, dtype)
 
 
 def _complex_max_or_min(
-    reduction: Reduction, a: Any, axes: tuple[int, ...], keepdims: bool, initial: Any, where: Any
+    reduction: Reduction,
+    a: Any,
+    axes: tuple[int, ...],
+    names: tuple[str, ...],
+    keepdims: bool,
+    initial: Any,
+    where: Any,
 ) -> Any:
     """The maximum or minimum of complex numbers by real parts, and among equal ones by imaginary parts."""
     _needs_elements(reduction.name, [aval_of(a).shape[i] for i in axes], initial, where)
     dtype = dtypes.real_part_of(aval_of(a).dtype)
     if where is not None:
         a = masked(f"jnp.{reduction.name}", a, where, complex(reduction.neutral(dtype), reduction.neutral(dtype)))
-    result = _complex_extreme(reduction, axes, a)
+    result = _complex_extreme(reduction, axes, names, a)
     if initial is not None:
         result = reduction.join(_initial(initial, aval_of(a).dtype), result)
     return expand_dims(result, axes) if keepdims else result
 
 
-@partial(custom_jvp, nondiff_argnums=(0, 1))
-def _complex_extreme(reduction: Reduction, axes: tuple[int, ...], a: Any) -> Any:
+@partial(custom_jvp, nondiff_argnums=(0, 1, 2))
+def _complex_extreme(reduction: Reduction, axes: tuple[int, ...], names: tuple[str, ...], a: Any) -> Any:
     real, imag = e.real(a), e.imag(a)
     shape, dtype = aval_of(real).shape, aval_of(real).dtype
-    first = reduction.primitive.bind(real, axes=axes)
+    first = reduce_over(reduction, real, axes, names)
     among = select(e.eq(real, broadcast_back(first, shape, axes)), imag, full(shape, reduction.neutral(dtype), dtype))
-    second = reduction.primitive.bind(among, axes=axes)
+    second = reduce_over(reduction, among, axes, names)
     return e.complex_(first, select(e.eq(first, first), second, first))
 
 
 @_complex_extreme.defjvp
 def _complex_extreme_jvp(
-    reduction: Reduction, axes: tuple[int, ...], primals: tuple[Any], tangents: tuple[Any]
+    reduction: Reduction, axes: tuple[int, ...], names: tuple[str, ...], primals: tuple[Any], tangents: tuple[Any]
 ) -> tuple[Any, Any]:
     """The mean of the tangents of the elements that attain the maximum or minimum."""
     (a,), (t,) = primals, tangents
-    result = _complex_extreme(reduction, axes, a)
+    result = _complex_extreme(reduction, axes, names, a)
     attains = convert(e.eq(a, broadcast_back(result, aval_of(a).shape, axes)), aval_of(t).dtype)
-    return result, e.div(SUM.primitive.bind(e.mul(t, attains), axes=axes), SUM.primitive.bind(attains, axes=axes))
+    return result, e.div(reduce_over(SUM, e.mul(t, attains), axes, names), reduce_over(SUM, attains, axes, names))
 
 
 amax, amin = alias(max, "amax"), alias(min, "amin")
@@ -381,7 +408,7 @@ def all(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, w
 
     Args:
       a: array or number.
-      axis: the axis or axes to reduce; None for all.
+      axis: the axis or axes to reduce, those of the array by number, mapped ones by name; None for all of the array.
       out: must be None; arrays are immutable.
       keepdims: whether the reduced axes stay, with size 1.
       where: booleans that broadcast against `a`, which elements to include; None for all.
@@ -405,7 +432,7 @@ def any(a: Any, axis: Any = None, out: None = None, keepdims: bool = False, *, w
 
     Args:
       a: array or number.
-      axis: the axis or axes to reduce; None for all.
+      axis: the axis or axes to reduce, those of the array by number, mapped ones by name; None for all of the array.
       out: must be None; arrays are immutable.
       keepdims: whether the reduced axes stay, with size 1.
       where: booleans that broadcast against `a`, which elements to include; None for all.
@@ -430,7 +457,7 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
     Args:
       a: array or number.
-      axis: the axis or axes to reduce; None for all.
+      axis: the axis or axes to reduce, those of the array by number, mapped ones by name; None for all of the array.
       keepdims: whether the reduced axes stay, with size 1.
 
     Returns:
@@ -446,20 +473,20 @@ def count_nonzero(a: Any, axis: Any = None, keepdims: bool = False) -> Any:
     return sum(truth(a), axis, keepdims=keepdims)
 
 
-def elements_along(shape: tuple[int, ...], axes: tuple[int, ...]) -> int:
-    """The number of elements that a reduction over `axes` combines to each of its results."""
-    count = 1
+def elements_along(shape: tuple[int, ...], axes: tuple[int, ...], names: tuple[str, ...] = ()) -> int:
+    """The number of elements that a reduction over `axes`, and mapped axes, combines to each of its results."""
+    count = math.prod(map(axis_size, names))
     for axis in axes:
         count *= shape[axis]
     return count
 
 
-def summed(x: Any, axes: tuple[int, ...]) -> Any:
-    """The sum of floats over axes counted from the front; half-precision ones are accumulated in float32."""
+def summed(x: Any, axes: tuple[int, ...], names: tuple[str, ...] = ()) -> Any:
+    """The sum of floats over axes and mapped axes; half-precision ones are accumulated in float32."""
     dtype = aval_of(x).dtype
     if dtype in _HALF:
-        return convert(reduce_sum_p.bind(convert(x, dtypes.float32), axes=axes), dtype)
-    return reduce_sum_p.bind(x, axes=axes)
+        return convert(reduce_over(SUM, convert(x, dtypes.float32), axes, names), dtype)
+    return reduce_over(SUM, x, axes, names)
 
 
 def broadcast_back(x: Any, shape: tuple[int, ...], axes: tuple[int, ...]) -> Any:

@@ -15,10 +15,10 @@ from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.dimensions.expressions import is_symbolic_dim, surely_at_least
 from xpr.numpy import complex_numbers, creation, reductions, rounding
-from xpr.numpy.axes import no_out, reduced_axes
+from xpr.numpy.axes import names_in, no_out, reduced_axes, split_axes
 from xpr.numpy.creation import is_eager
 from xpr.numpy.promotion import as_operand, convert, promote_inexact, requested_dtype, select_scalar
-from xpr.numpy.reductions import broadcast_back, computed_in, elements_along, mask_of, masked
+from xpr.numpy.reductions import SUM, broadcast_back, computed_in, elements_along, mask_of, masked, reduce_over
 from xpr.primitives import elementwise as e
 from xpr.primitives.dimension_values import size_as
 from xpr.primitives.dot import dot_general
@@ -37,7 +37,7 @@ def mean(
 
     Args:
       a: array or number.
-      axis: the axis or axes to reduce; None for all.
+      axis: the axis or axes to reduce, those of the array by number, mapped ones by name; None for all of the array.
       dtype: of the result; None for that of `a`, integers as floats.
       out: must be None; arrays are immutable.
       keepdims: whether the reduced axes stay, with size 1.
@@ -55,6 +55,7 @@ def mean(
     """
     aval: Any = getattr(a, "aval", None)
     simple = aval is not None and dtype is where is out is None
+    simple = simple and not names_in(axis)
     if simple and aval.dtype in _PLAIN and not aval.weak_type and not dtypes.is_narrowed(aval.dtype):
         return (_mean_program if is_eager() else _mean)(a, axes=reduced_axes(axis, aval.ndim), keepdims=keepdims)
     no_out("mean", out)
@@ -65,18 +66,18 @@ def mean(
     else:
         result_dtype = requested_dtype(dtype)
         a = convert(a, dtypes.to_inexact(result_dtype))
-    axes = reduced_axes(axis, aval_of(a).ndim)
-    if where is None and is_eager():
+    axes, names = split_axes(axis, aval_of(a).ndim)
+    if where is None and not names and is_eager():
         return convert(_mean_program(a, axes=axes, keepdims=keepdims), result_dtype)
-    return convert(_mean(a, where, axes=axes, keepdims=keepdims), result_dtype)
+    return convert(_mean(a, where, axes=axes, names=names, keepdims=keepdims), result_dtype)
 
 
-def _mean(a: Any, where: Any = None, *, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """The mean of strong floats over axes counted from the front."""
+def _mean(a: Any, where: Any = None, *, axes: tuple[int, ...], names: tuple[str, ...] = (), keepdims: bool) -> Any:
+    """The mean of strong floats over axes counted from the front, and over mapped axes."""
     aval = aval_of(a)
     where = None if where is None else mask_of("jnp.mean", where, aval.shape)
-    count = elements_along(aval.shape, axes) if where is None else count_where(where, axes, aval.dtype)
-    total = reduce_sum_p.bind(a if where is None else masked("jnp.mean", a, where, 0), axes=axes)
+    count = elements_along(aval.shape, axes, names) if where is None else count_where(where, axes, aval.dtype, names)
+    total = reduce_over(SUM, a if where is None else masked("jnp.mean", a, where, 0), axes, names)
     result = e.div(total, size_as(count, aval.dtype) if where is None else convert(count, aval.dtype))
     return expand_dims(result, axes) if keepdims else result
 
@@ -84,9 +85,9 @@ def _mean(a: Any, where: Any = None, *, axes: tuple[int, ...], keepdims: bool) -
 _mean_program = compiled(_mean)  # for eager calls; traced ones are a few equations, which need no call
 
 
-def count_where(where: Any, axes: tuple[int, ...], dtype: np.dtype) -> Any:
+def count_where(where: Any, axes: tuple[int, ...], dtype: np.dtype, names: tuple[str, ...] = ()) -> Any:
     """The number of elements that a mask of an array's shape includes in each row, as floats."""
-    return convert(reductions.sum(where, axes), dtypes.real_part_of(dtype))
+    return convert(reductions.sum(where, (*axes, *names)), dtypes.real_part_of(dtype))
 
 
 @compiled_eagerly("axis", "ddof", "correction")
@@ -106,7 +107,7 @@ def var(
 
     Args:
       a: array or number.
-      axis: the axis or axes to reduce; None for all.
+      axis: the axis or axes to reduce, those of the array by number, mapped ones by name; None for all of the array.
       dtype: of the result; None for that of `a`, integers as floats.
       out: must be None; arrays are immutable.
       ddof: subtracted from the number of elements before dividing by it; nan where nothing is left.
@@ -141,11 +142,11 @@ def _one_correction(name: str, ddof: Any, correction: Any) -> Any:
 def _variance_of(a: Any, axis: Any, dtype: Any, ddof: Any, keepdims: bool, where: Any, mean: Any, root: bool) -> Any:
     """The variance or, with `root`, the standard deviation."""
     computed, result_dtype = _dtypes_of_variance(aval_of(a).dtype, dtype)
-    axes = reduced_axes(axis, aval_of(a).ndim)
+    axes, names = split_axes(axis, aval_of(a).ndim)
     options = {"axes": axes, "computed": computed, "result_dtype": result_dtype, "keepdims": keepdims, "root": root}
-    if where is None and mean is None and isinstance(ddof, (int, float)):
+    if where is None and mean is None and not names and isinstance(ddof, (int, float)):
         return _variance(a, ddof=ddof, **options)
-    return _variance.fun(a, where, mean, ddof=ddof, **options)
+    return _variance.fun(a, where, mean, ddof=ddof, names=names, **options)
 
 
 @compiled
@@ -156,6 +157,7 @@ def _variance(
     *,
     ddof: Any,
     axes: tuple[int, ...],
+    names: tuple[str, ...] = (),
     computed: np.dtype,
     result_dtype: np.dtype,
     keepdims: bool,
@@ -166,24 +168,24 @@ def _variance(
     if where is not None:
         where = mask_of("jnp.std" if root else "jnp.var", where, shape)
     if mean is None:
-        center = broadcast_back(_mean(a, where, axes=axes, keepdims=False), shape, axes)
+        center = broadcast_back(_mean(a, where, axes=axes, names=names, keepdims=False), shape, axes)
     else:
         center = broadcast_to(convert(as_operand(mean), computed), shape)
     deviations = e.sub(a, center)
     if where is not None:
         deviations = masked("jnp.var", deviations, where, 0)
-    total = reduce_sum_p.bind(_squared_size(deviations), axes=axes)
-    result = convert(_divided(total, shape, axes, where, ddof), result_dtype)
+    total = reduce_over(SUM, _squared_size(deviations), axes, names)
+    result = convert(_divided(total, shape, axes, names, where, ddof), result_dtype)
     if root:
-        result = _root_of_variance(result, mean is None and _is_single(shape, axes, where))
+        result = _root_of_variance(result, mean is None and _is_single(shape, axes, names, where))
     return expand_dims(result, axes) if keepdims else result
 
 
-def _is_single(shape: tuple[int, ...], axes: tuple[int, ...], where: Any) -> Any:
+def _is_single(shape: tuple[int, ...], axes: tuple[int, ...], names: tuple[str, ...], where: Any) -> Any:
     """Whether each row has a single element."""
     if where is None:
-        return elements_along(shape, axes) == 1
-    return e.eq(reductions.sum(where, axes, dtypes.int32), np.int32(1))
+        return elements_along(shape, axes, names) == 1
+    return e.eq(reductions.sum(where, (*axes, *names), dtypes.int32), np.int32(1))
 
 
 def _root_of_variance(variance: Any, single: Any) -> Any:
@@ -211,16 +213,21 @@ def _squared_size(x: Any) -> Any:
     return e.square(x)
 
 
-def _divided(total: Any, shape: tuple[int, ...], axes: tuple[int, ...], where: Any, ddof: Any) -> Any:
+def _divided(
+    total: Any, shape: tuple[int, ...], axes: tuple[int, ...], names: tuple[str, ...], where: Any, ddof: Any
+) -> Any:
     """Sums over their number of elements less `ddof`; nan where that is not positive."""
     dtype = aval_of(total).dtype
     if where is None and not hasattr(ddof, "aval"):
-        count = elements_along(shape, axes) - ddof
+        count = elements_along(shape, axes, names) - ddof
         if not is_symbolic_dim(count):
             return e.div(total, dtype.type(count if count > 0 else np.nan))
         if surely_at_least(count, 1):
             return e.div(total, size_as(count, dtype))
-    count = size_as(elements_along(shape, axes), dtype) if where is None else count_where(where, axes, dtype)
+    if where is None:
+        count = size_as(elements_along(shape, axes, names), dtype)
+    else:
+        count = count_where(where, axes, dtype, names)
     count = e.sub(count, convert(as_operand(ddof), dtype))
     enough = e.gt(count, dtype.type(0))
     return e.div(total, select_scalar(enough, count, dtype.type(np.nan)))
@@ -243,7 +250,7 @@ def std(
 
     Args:
       a: array or number.
-      axis: the axis or axes to reduce; None for all.
+      axis: the axis or axes to reduce, those of the array by number, mapped ones by name; None for all of the array.
       dtype: of the result; None for that of `a`, integers as floats.
       out: must be None; arrays are immutable.
       ddof: subtracted from the number of elements before dividing by it; nan where nothing is left.
@@ -273,7 +280,7 @@ def ptp(a: Any, axis: Any = None, out: None = None, keepdims: bool = False) -> A
 
     Args:
       a: array or number.
-      axis: the axis or axes to reduce; None for all.
+      axis: the axis or axes to reduce, those of the array by number, mapped ones by name; None for all of the array.
       out: must be None; arrays are immutable.
       keepdims: whether the reduced axes stay, with size 1.
 
