@@ -389,6 +389,13 @@ def test_positional_axes_must_be_there(reduce):
         reduce(jnp.ones(()), 0)
 
 
+def test_booleans_of_python_are_counted():
+    total, mean = xpr.vmap(lambda x: (lax.psum(True, "i"), lax.pmean(False, "i")), axis_name="i")(jnp.ones(3))
+    assert total.tolist() == [3] * 3 and total.dtype == np.int32 and not total.weak_type
+    assert mean.tolist() == [0.0] * 3 and mean.dtype == np.float32 and not mean.weak_type
+    assert xpr.vmap(lambda x: lax.psum(2, "i"), axis_name="i")(jnp.ones(3)).weak_type
+
+
 # -- Reductions of xpr.numpy and xpr.nn over mapped axes, by name
 
 BY_NAME = {

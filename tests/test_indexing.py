@@ -425,10 +425,19 @@ def test_functions_that_look_at_values(call):
     check(call, ARRAYS, 1e-6, staged=False)
 
 
-def test_indices_are_filled_with_integers():
-    for function in (jnp.nonzero, jnp.argwhere, jnp.flatnonzero):
-        with pytest.raises(TypeError, match="fill_value must be of integers, as indices are, and is 1.5"):
-            function(jnp.array([0, 1]), size=3, fill_value=1.5)
+def test_indices_are_promoted_to_the_dtype_of_a_fill_value():
+    x = jnp.array([0, 1])
+    for find in (jnp.nonzero, xpr.jit(jnp.nonzero, static_argnames=("size", "fill_value"))):
+        (indices,) = find(x, size=3, fill_value=1.5)
+        assert indices.tolist() == [1.0, 1.5, 1.5] and indices.dtype == np.float32 and indices.weak_type
+    (indices,) = jnp.nonzero(x, size=3, fill_value=np.float16(0.5))
+    assert indices.tolist() == [1.0, 0.5, 0.5] and indices.dtype == np.float16
+    rows, columns = jnp.nonzero(x[None], size=2, fill_value=(1.5, -1))
+    assert rows.tolist() == [0.0, 1.5] and columns.tolist() == [1, -1] and columns.dtype == np.int32
+    assert jnp.argwhere(x[None], size=2, fill_value=1.5).tolist() == [[0.0, 1.0], [1.5, 1.5]]
+    assert jnp.flatnonzero(x, size=2, fill_value=True).tolist() == [1, 1]
+    with pytest.raises(TypeError):
+        jnp.nonzero(x, size=3, fill_value="no number")
 
 
 @pytest.mark.parametrize("call", [lambda: jnp.nonzero, lambda: jnp.argwhere, lambda: lambda x: jnp.compress(x > 0, x)])

@@ -730,6 +730,8 @@ def test_specs_that_do_not_fit():
     with pytest.raises(TypeError, match="pallas_call: Expected a callable value, and got 3"):
         pl.pallas_call(3, xpr.ShapeDtypeStruct((8,), "float32"))
     refused("the grid must be a tuple of integers, .* and has 2.5", grid=(2.5,))
+    refused(r"the sizes of a grid can't be negative, and the grid is \(2, -1\)", grid=(2, -1))
+    refused("the sizes of a grid can't be negative, and the grid is -1", grid=-1)
     refused("`grid` is part of `grid_spec`, and is given beside it: 3", grid=3, grid_spec=pl.GridSpec(2))
     refused(r"`out_shape`\['a'\] is 3 of type builtins.int, which has no shape", out_shape={"a": 3})
     refused("an element of `scratch_shapes` is 3", scratch_shapes=[3])

@@ -3,9 +3,7 @@
 import numpy as np
 
 from tests.ops.table import (
-    FLOATS,
     INEXACT,
-    INTEGERS,
     NUMBERS,
     Row,
     Sample,
@@ -35,6 +33,9 @@ extreme = [
     along(integers(4), 0),
     along(TIES, 0, edges=True),
     along(SPECIAL, 1, edges=True),
+    along(complexes(3, 2), 0),
+    along(complexes(2, 3), 1, True),
+    along(np.array([1 + 1j, 2, 2 + 1j, 2 - 1j, 3], np.complex64), 0, edges=True),
 ]
 
 ROWS = [
@@ -44,11 +45,11 @@ ROWS = [
     Row(c.cumprod_p,
         [along(positive(5), 0), along(floats(2, 3), 1, True), along(complexes(3, 2), 0), along(floats(2, 0), 1),
          along(np.array([2, 0, 3, 0, 5], np.float32), 0), along(integers(4), 0)], dtypes=NUMBERS),
-    Row(c.cummax_p, extreme, dtypes=INTEGERS + FLOATS, signed_zeros=False),
-    Row(c.cummin_p, extreme, dtypes=INTEGERS + FLOATS, signed_zeros=False),
+    Row(c.cummax_p, extreme, dtypes=NUMBERS, signed_zeros=False),
+    Row(c.cummin_p, extreme, dtypes=NUMBERS, signed_zeros=False),
     Row(c.cumlogsumexp_p,
         [along(floats(5), 0), along(floats(2, 3), 1, True), along(floats(3, 2), 0), along(floats(0), 0),
-         along(SPECIAL, 1, edges=True)], dtypes=FLOATS),
+         along(complexes(3, 2), 0), along(complexes(2, 3), 1, True), along(SPECIAL, 1, edges=True)], dtypes=INEXACT),
     Row(linear_recurrence_p,
         [Sample(floats(5), floats(5, salt=1), axis=0, reverse=False),
          Sample(floats(2, 3), floats(2, 3, salt=1), axis=1, reverse=True),

@@ -17,10 +17,27 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dimensions.expressions import surely_below
-from xpr.dtypes import BOOL, FLOATS, NUMBERS, REAL, greatest, least, short_name
+from xpr.dtypes import ANY, FLOATS, INEXACT, NUMBERS, greatest, least, short_name
 from xpr.primitives.comparison_lowering import lower_comparison
-from xpr.primitives.elementwise import eq, exp, gt, lt, mul, sub
-from xpr.primitives.elementwise_rules import NOT_LINEAR
+from xpr.primitives.elementwise import (
+    RoundingMethod,
+    add,
+    complex_,
+    div,
+    eq,
+    exp,
+    ge,
+    imag,
+    log1p,
+    max,
+    min,
+    mul,
+    real,
+    round,
+    sub,
+)
+from xpr.primitives.elementwise_rules import NOT_LINEAR, scalar
+from xpr.primitives.elementwise_while import in_numpy, written
 from xpr.primitives.flops import per_operand
 from xpr.primitives.recurrences import (
     MAXIMUM_IN_C,
@@ -51,7 +68,7 @@ def cumulative(
     over: frozenset[np.dtype],
     step: str | Callable[[Builder, Value, Value], Value],
     start: Callable[[np.dtype], Any],
-    ufunc: np.ufunc,
+    accumulate: Callable[[np.ndarray, int], np.ndarray],
     computed_in: Callable[[np.dtype], np.dtype] = lambda dtype: dtype,
     jvp: Any = None,
     transpose: Any = None,
@@ -64,7 +81,7 @@ def cumulative(
       over: the dtypes it is defined for.
       step: what joins two results, an operation of StableHLO or a function `(builder, left, right)` that writes it.
       start: the value that changes nothing, by dtype.
-      ufunc: the same in NumPy.
+      accumulate: the same in NumPy, of an array along an axis.
       computed_in: the dtype that results are carried along in, by the operand's.
       jvp: `(x, tangent, y, axis, reverse) -> tangent`; None where it is linear.
       transpose: the rule where it is linear.
@@ -84,7 +101,7 @@ def cumulative(
     def reference(values: Sequence[Any], *, axis: int, reverse: bool) -> list[Any]:
         x = np.asarray(values[0])
         ordered = np.flip(x, axis) if reverse else x
-        result = ufunc.accumulate(ordered.astype(computed_in(x.dtype)), axis).astype(x.dtype)
+        result = accumulate(ordered.astype(computed_in(x.dtype)), axis).astype(x.dtype)
         return [np.flip(result, axis) if reverse else result]
 
     def join(b: Builder, left: Value, right: Value) -> Value:
@@ -176,8 +193,8 @@ def _sum_transpose(cts: Sequence[Any], operands: Sequence[Any], *, axis: int, re
 
 
 cumsum_p = cumulative(
-    "cumsum", over=NUMBERS, step="stablehlo.add", start=lambda dtype: -np.zeros((), dtype), ufunc=np.add,
-    computed_in=_wide, transpose=_sum_transpose, in_c=SUM_IN_C,
+    "cumsum", over=NUMBERS, step="stablehlo.add", start=lambda dtype: -np.zeros((), dtype),
+    accumulate=np.add.accumulate, computed_in=_wide, transpose=_sum_transpose, in_c=SUM_IN_C,
 )  # fmt: skip
 cumsum = function_of(
     cumsum_p,
@@ -197,7 +214,7 @@ def _product_jvp(x: Any, t: Any, y: Any, axis: int, reverse: bool) -> Any:
 
 
 cumprod_p = cumulative(
-    "cumprod", over=NUMBERS, step="stablehlo.multiply", start=lambda dtype: 1, ufunc=np.multiply,
+    "cumprod", over=NUMBERS, step="stablehlo.multiply", start=lambda dtype: 1, accumulate=np.multiply.accumulate,
     computed_in=carried_in, jvp=_product_jvp, in_c=PRODUCT_IN_C,
 )  # fmt: skip
 cumprod = function_of(
@@ -225,31 +242,44 @@ def _but_last_and_but_first(length: int, reverse: bool) -> tuple[tuple[int, int]
     return (high, low) if reverse else (low, high)
 
 
-def _extreme_jvp(exceeds: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def _extreme_jvp(x: Any, t: Any, y: Any, axis: int, reverse: bool) -> Any:
     """The tangent of the value before, or of this element, whichever is the result; of equal ones, half of each."""
+    length = aval_of(x).shape[axis]
+    if surely_below(length, 2):
+        return t
+    before, here = _but_last_and_but_first(length, reverse)
+    last, x, y = (slice_in_dim(v, *part, axis=axis) for v, part in ((y, before), (x, here), (y, here)))
+    one, half, none = (full(aval_of(x).shape, value, aval_of(x).dtype) for value in (1, 0.5, 0))
+    before_share = select(eq(last, x), half, select(eq(last, y), one, none))
+    before_share = _behind_first(before_share, 0, axis, reverse)
+    share = sub(full(aval_of(t).shape, 1, aval_of(t).dtype), before_share)
+    return linear_recurrence(before_share, mul(share, t), axis, reverse)
 
-    def jvp(x: Any, t: Any, y: Any, axis: int, reverse: bool) -> Any:
-        length = aval_of(x).shape[axis]
-        if surely_below(length, 2):
-            return t
-        before, here = _but_last_and_but_first(length, reverse)
-        y, x = slice_in_dim(y, *before, axis=axis), slice_in_dim(x, *here, axis=axis)
-        one, half, none = (full(aval_of(x).shape, value, aval_of(x).dtype) for value in (1, 0.5, 0))
-        before_share = select(exceeds(y, x), one, select(eq(y, x), half, none))
-        before_share = _behind_first(before_share, 0, axis, reverse)
-        share = sub(full(aval_of(t).shape, 1, aval_of(t).dtype), before_share)
-        return linear_recurrence(before_share, mul(share, t), axis, reverse)
 
-    return jvp
+def _written_step(fun: Callable[[Any, Any], Any]) -> Callable[[Builder, Value, Value], Value]:
+    """A step that writes the operations of a function."""
+    return lambda b, left, right: written(b, lambda x, y: [fun(x, y)], [left, right])[0]
+
+
+def _of_complex_too(start: Callable[[np.dtype], Any]) -> Callable[[np.dtype], Any]:
+    """The start of a maximum or minimum; that of complex numbers has it as both parts."""
+
+    def of(dtype: np.dtype) -> Any:
+        if dtype not in dtypes.COMPLEX:
+            return start(dtype)
+        part = start(dtypes.real_part_of(dtype))
+        return complex(part, part)
+
+    return of
 
 
 cummax_p = cumulative(
-    "cummax", over=REAL | BOOL, step="stablehlo.maximum", start=least, ufunc=np.maximum, jvp=_extreme_jvp(gt),
-    in_c=MAXIMUM_IN_C,
+    "cummax", over=ANY, step=_written_step(max), start=_of_complex_too(least), accumulate=np.maximum.accumulate,
+    jvp=_extreme_jvp, in_c=MAXIMUM_IN_C,
 )  # fmt: skip
 cummax = function_of(
     cummax_p,
-    """The cumulative maximum along an axis.
+    """The cumulative maximum along an axis; of complex numbers by real parts, and of equal ones by imaginary parts.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.cummax(jnp.array([1, 3, 2]))
@@ -257,12 +287,12 @@ cummax = function_of(
 )
 
 cummin_p = cumulative(
-    "cummin", over=REAL | BOOL, step="stablehlo.minimum", start=greatest, ufunc=np.minimum, jvp=_extreme_jvp(lt),
-    in_c=MINIMUM_IN_C,
+    "cummin", over=ANY, step=_written_step(min), start=_of_complex_too(greatest), accumulate=np.minimum.accumulate,
+    jvp=_extreme_jvp, in_c=MINIMUM_IN_C,
 )  # fmt: skip
 cummin = function_of(
     cummin_p,
-    """The cumulative minimum along an axis.
+    """The cumulative minimum along an axis; of complex numbers by real parts, and of equal ones by imaginary parts.
 
     >>> from xpr import lax, numpy as jnp
     >>> lax.cummin(jnp.array([3, 1, 2]))
@@ -275,6 +305,8 @@ cummin = function_of(
 def _join_logarithms(b: Builder, x: Value, y: Value) -> Value:
     """log(e^x + e^y) = max + log1p(e^-|x - y|); of equal ones, infinities among them, x + log 2."""
     aval = x.aval
+    if aval.dtype in dtypes.COMPLEX:
+        return written(b, lambda x, y: [_joined_complex_logarithms(x, y)], [x, y])[0]
     equal = lower_comparison(b, x, y, "EQ")
     greater = b.op("stablehlo.maximum", [x, y], aval)
     distance = b.op("stablehlo.abs", [b.op("stablehlo.subtract", [x, y], aval)], aval)
@@ -282,6 +314,26 @@ def _join_logarithms(b: Builder, x: Value, y: Value) -> Value:
     log1p = b.op("stablehlo.log_plus_one", [lesser], aval)
     log_two = b.constant(np.asarray(math.log(2), aval.dtype)[()], aval)
     return b.op("stablehlo.add", [greater, b.op("stablehlo.select", [equal, log_two, log1p], aval)], aval)
+
+
+def _joined_complex_logarithms(x: Any, y: Any) -> Any:
+    """The same, with the greater real part taken out, and the imaginary part within pi of 0."""
+    is_first = ge(real(x), real(y))
+    greater, lesser = select(is_first, x, y), select(is_first, y, x)
+    joined = add(greater, log1p(exp(sub(lesser, greater))))
+    joined = select(eq(x, y), add(x, scalar(math.log(2), x)), joined)
+    angle = imag(joined)
+    turn = scalar(2 * math.pi, angle)
+    return complex_(real(joined), sub(angle, mul(turn, round(div(angle, turn), RoundingMethod.TO_NEAREST_EVEN))))
+
+
+def _accumulate_logarithms(x: np.ndarray, axis: int) -> np.ndarray:
+    if x.dtype not in dtypes.COMPLEX:
+        return np.logaddexp.accumulate(x, axis)
+    rows = np.moveaxis(x.copy(), axis, 0)
+    for k in range(1, len(rows)):
+        (rows[k],) = in_numpy(lambda last, row: [_joined_complex_logarithms(last, row)], rows[k - 1], rows[k])
+    return np.moveaxis(rows, 0, axis)
 
 
 def _logarithm_jvp(x: Any, t: Any, y: Any, axis: int, reverse: bool) -> Any:
@@ -305,8 +357,8 @@ def _logarithm_jvp(x: Any, t: Any, y: Any, axis: int, reverse: bool) -> Any:
 
 
 cumlogsumexp_p = cumulative(
-    "cumlogsumexp", over=FLOATS, step=_join_logarithms, start=least, ufunc=np.logaddexp, computed_in=carried_in,
-    jvp=_logarithm_jvp, exact=False,
+    "cumlogsumexp", over=INEXACT, step=_join_logarithms, start=lambda dtype: least(dtypes.real_part_of(dtype)),
+    accumulate=_accumulate_logarithms, computed_in=carried_in, jvp=_logarithm_jvp, exact=False,
 )  # fmt: skip
 cumlogsumexp = function_of(
     cumlogsumexp_p,

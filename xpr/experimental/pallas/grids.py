@@ -32,7 +32,7 @@ class GridSpec:
       scratch_shapes: the types of refs that the kernel uses besides them, as for `pallas_call`.
 
     Raises:
-      ValueError: `in_specs` is no sequence, or an element of the grid no size.
+      ValueError: `in_specs` is no sequence, or an element of the grid no size, or negative.
 
     >>> from xpr.experimental import pallas as pl
     >>> pl.GridSpec(grid=(4, 2)).grid
@@ -67,6 +67,8 @@ class GridSpec:
                 raise ValueError(
                     f"pallas_call: the grid must be a tuple of integers, or of arrays without axes, and has {size!r}."
                 )
+            if isinstance(size, (int, np.integer)) and size < 0:
+                raise ValueError(f"pallas_call: the sizes of a grid can't be negative, and the grid is {grid!r}.")
         self.grid: tuple[Any, ...] = tuple([int(size) if isinstance(size, np.integer) else size for size in sizes])
 
 

@@ -63,14 +63,15 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     Args:
       a: an array with at least one axis.
       size: the number of indices in the result, needed where `a` is traced: more are left out, fewer padded.
-      fill_value: pads the result, one for all axes or one for each; None for 0.
+      fill_value: pads the result, one for all axes or one for each; None for 0. To the dtype of one that is no integer
+        the indices are promoted.
 
     Returns:
-      A tuple of vectors of integers.
+      A tuple of vectors of integers, or of the dtype to which those and the fill value promote.
 
     Raises:
       ConcretizationTypeError: `a` is traced and there is no `size`.
-      TypeError: a fill value is no integer.
+      TypeError: a fill value is no number.
       ValueError: `a` has no axes, or there are not as many fill values as axes.
 
     >>> import xpr.numpy as jnp
@@ -89,24 +90,24 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     fills = _fills(fill_value, len(sizes))
     if not count or not math.prod(sizes):
         return tuple([_repeated(fill, count) for fill in fills])
-    if not is_symbolic_dim(count) and is_known(a) and all(map(is_known, fills)):
+    if not is_symbolic_dim(count) and is_known(a) and all(type(fill) is int for fill in fills):
         return _padded(a, np.nonzero(concrete_value(a, "nonzero", _SAY_SIZE)), count, fills)
     return _computed(a, sizes, count, fills)
 
 
 def _fills(fill_value: Any, ndim: int) -> list[Any]:
-    """The fill value of missing indices along each axis: integers, or traced scalars."""
+    """The fill value of missing indices along each axis: integers, or scalars that are traced or no integers."""
     values = fill_value if isinstance(fill_value, (tuple, list)) else [0 if fill_value is None else fill_value] * ndim
     if len(values) != ndim:
         raise ValueError(f"nonzero: fill_value has {len(values)} elements, and the array has {ndim} axes.")
-    return [asarray_like(v) if is_symbolic_dim(v) else _integer(v) if is_known(v) else v for v in values]
+    return [asarray_like(v) if is_symbolic_dim(v) else _number(v) if is_known(v) else v for v in values]
 
 
-def _integer(fill: Any) -> int:
+def _number(fill: Any) -> Any:
     try:
         return operator.index(fill)
     except TypeError:
-        raise TypeError(f"nonzero: fill_value must be of integers, as indices are, and is {fill!r}.") from None
+        return asarray_like(fill)
 
 
 def _padded(a: Any, indices: Sequence[np.ndarray], count: int, fills: Sequence[int]) -> tuple[Any, ...]:
@@ -116,20 +117,24 @@ def _padded(a: Any, indices: Sequence[np.ndarray], count: int, fills: Sequence[i
 
 
 def _repeated(fill: Any, count: int) -> Any:
-    return broadcast_to(convert(asarray_like(fill), dtypes.of_python(int)), (count,))
+    fill = asarray_like(fill)
+    if aval_of(fill).dtype in dtypes.INTEGERS | dtypes.BOOL:
+        fill = convert(fill, dtypes.of_python(int))
+    return broadcast_to(fill, (count,))
 
 
 def _computed(a: Any, sizes: Shape, count: int, fills: Sequence[Any]) -> tuple[Any, ...]:
     """Indices computed on the device: each true element scatters its flat index to its rank among them."""
     total = math.prod(sizes)
-    are_zero = all(is_known(fill) and fill == 0 for fill in fills)
+    are_zero = all(type(fill) is int and fill == 0 for fill in fills)
     flat = true_indices(ravel(truth(a)), count, 0 if are_zero else total)
     if are_zero:
         return tuple([convert(x, dtypes.of_python(int)) for x in _unraveled(flat, sizes)])
     missing = ge(flat, size_as(total, dtypes.int32))
     positions = _unraveled(select(missing, full((count,), 0, np.int32), flat), sizes)
     indices = [convert(x, dtypes.of_python(int)) for x in positions]
-    return tuple([select(missing, _repeated(fill, count), x) for x, fill in zip(indices, fills)])
+    pairs = [promote_dtypes(_repeated(fill, count), x) for x, fill in zip(indices, fills)]
+    return tuple([select(missing, filled, x) for filled, x in pairs])
 
 
 def _unraveled(flat: Any, sizes: Sequence[Any]) -> list[Any]:

@@ -314,10 +314,16 @@ def psum(x: Any, axis_name: Any, *, axis_index_groups: Any = None) -> Any:
     sums = iter(_over_axes(psum_p, reduce_sum, arrays, axis_name, axis_index_groups))
     numbers = any(type(leaf) in _NUMBERS for leaf in leaves)
     size = _number_of_rows(axis_name, axis_index_groups) if numbers else 1
-    return tree.unflatten(structure, [leaf * size if type(leaf) in _NUMBERS else next(sums) for leaf in leaves])
+    results = [_repeated(leaf, size) if type(leaf) in _NUMBERS else next(sums) for leaf in leaves]
+    return tree.unflatten(structure, results)
 
 
 _NUMBERS = frozenset({bool, int, float, complex})
+
+
+def _repeated(number: Any, size: int) -> Any:
+    """The sum of a Python number over rows: a Python number, but for a boolean, which is counted."""
+    return dtypes.of_python(int).type(size if number else 0) if type(number) is bool else number * size
 
 
 def _counted(x: Any) -> Any:
