@@ -1,6 +1,7 @@
 """Meshes, specs and shardings on one device; on eight: test_eight_devices.py. The number of CPU devices."""
 
 import os
+import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,7 @@ import pytest
 
 import xpr
 import xpr.numpy as jnp
-from xpr.sharding import AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding
+from xpr.sharding import AbstractDevice, AbstractMesh, Mesh, NamedSharding, SingleDeviceSharding
 from xpr.sharding import PartitionSpec as P
 
 
@@ -288,3 +289,30 @@ def test_shardings_over_axes_alone_are_on_the_devices_of_the_current_mesh():
         assert xpr.jit(lambda x: 2 * x, in_shardings=given)(jnp.arange(4.0)).tolist() == [0, 2, 4, 6]
     with pytest.raises(xpr.errors.DeviceNotFound, match=r"AbstractMesh\('x': 1\), which has no devices"):
         doubled(np.arange(4.0))
+
+
+def test_a_mesh_without_devices_says_of_what_kind_they_are():
+    device = AbstractDevice("TPU v6 lite", 1, "tpu")
+    mesh = AbstractMesh((2,), ("x",), abstract_device=device)
+    assert mesh.abstract_device == device and mesh.abstract_device.num_cores == 1
+    for same in (mesh.update(axis_names="y"), pickle.loads(pickle.dumps(mesh)), mesh.update_axis_types({})):
+        assert same.abstract_device == device
+    assert mesh.update(abstract_device=None).abstract_device is None
+    assert mesh == AbstractMesh((2,), ("x",)) and AbstractMesh((2,), "x").abstract_device is None
+    of_devices = xpr.make_mesh((1,), ("x",)).abstract_mesh
+    assert type(of_devices) is AbstractMesh
+    assert of_devices.abstract_device == AbstractDevice("cpu", None, "cpu")
+    assert xpr.sharding.Mesh(np.empty((), object), ()).abstract_device is None
+    with pytest.raises(
+        TypeError, match="AbstractMesh: abstract_device must be an AbstractDevice, or None, and is 'tpu'"
+    ):
+        AbstractMesh((2,), ("x",), abstract_device="tpu")
+
+
+def test_programs_are_lowered_for_the_kind_of_devices_of_the_current_mesh():
+    factor, x = xpr.jit(xpr.numpy.linalg.cholesky), xpr.numpy.eye(2)
+    device = AbstractDevice("NVIDIA H200", 132, "cuda")
+    with xpr.sharding.use_abstract_mesh(AbstractMesh((2,), ("x",), abstract_device=device)):
+        assert "cusolver_potrf" in factor.lower(x).as_text()
+        assert "cusolver_potrf" not in factor.trace(x).lower(lowering_platforms=("cpu",)).as_text()
+    assert "cusolver_potrf" not in factor.lower(x).as_text()

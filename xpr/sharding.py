@@ -3,14 +3,14 @@
 from xpr.api.axis_types import auto_axes, explicit_axes
 from xpr.api.current_mesh import get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
 from xpr.backend.device_class import Device
-from xpr.backend.mesh import AbstractMesh, AxisType, Mesh
+from xpr.backend.mesh import AbstractDevice, AbstractMesh, AxisType, Mesh
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Shard, Sharding, SingleDeviceSharding
 from xpr.control.devices.sharding_constraint import reshard
 from xpr.core.avals import ManualAxisType
 
 __all__ = [
-    "AbstractMesh", "AxisType", "ManualAxisType", "Mesh", "NamedSharding", "PartitionSpec", "Shard", "Sharding",
-    "SingleDeviceSharding", "auto_axes", "explicit_axes", "get_abstract_mesh", "get_mesh",
+    "AbstractDevice", "AbstractMesh", "AxisType", "ManualAxisType", "Mesh", "NamedSharding", "PartitionSpec", "Shard",
+    "Sharding", "SingleDeviceSharding", "auto_axes", "explicit_axes", "get_abstract_mesh", "get_mesh",
     "make_single_device_sharding", "reshard", "set_mesh", "use_abstract_mesh",
 ]  # fmt: skip
 

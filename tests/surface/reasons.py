@@ -317,7 +317,6 @@ parts of a network.": (
         "jax.distributed.initialize(slice_index)",
         "jax.distributed.initialize(partition_index)",
         "jax.experimental.mesh_utils.device_kind_handler_dict",
-        "jax.sharding.AbstractDevice",
         "jax.extend.backend.register_backend_factory",
         "jax.lax.precv",
         "jax.lax.psend",

@@ -25,8 +25,10 @@ from xpr.compile.lower import MainAttributes, lower_jaxpr
 from xpr.compile.partition import compile_module, mesh_of
 from xpr.compile.segmented import SegmentedProgram, lower_segmented
 from xpr.compile.tiering import is_tiered
+from xpr.config import settings
 from xpr.control.xla_call import call as call_jaxpr
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
+from xpr.core.meshes import AbstractMesh
 from xpr.errors import DeviceNotFound
 from xpr.passes.discharge import uses_of_refs
 from xpr.transforms.boundary import boundary
@@ -201,7 +203,8 @@ class Traced(Stage):
 
         Args:
           lowering_platforms: "cpu", "cuda", "rocm" or "tpu", or several of them: the program then takes the index of
-            the platform as its first argument. None for the platform that it is to run on.
+            the platform as its first argument. None for the platform that it is to run on, or that of the
+            `AbstractDevice` of the current mesh, where it has no devices.
 
         Returns:
           The lowered program.
@@ -209,6 +212,9 @@ class Traced(Stage):
         Raises:
           UnsupportedRule: an operation has no lowering for a platform.
         """
+        mesh = settings.mesh
+        if lowering_platforms is None and type(mesh) is AbstractMesh and mesh.abstract_device is not None:
+            lowering_platforms = [mesh.abstract_device.platform]
         if lowering_platforms is None and any(aval.is_symbolic for aval in self.program.in_avals):
             lowering_platforms = [(self._device or devices.default_device()).platform]
         if lowering_platforms is not None:

@@ -18,7 +18,7 @@ import numpy as np
 from xpr.backend import devices as platforms
 from xpr.backend.devices import Device
 from xpr.config import settings
-from xpr.core.meshes import AbstractMesh, AxisType
+from xpr.core.meshes import AbstractDevice, AbstractMesh, AxisType
 from xpr.errors import DeviceNotFound
 from xpr.text.parameters import register_parameter
 
@@ -90,6 +90,14 @@ class Mesh(AbstractMesh):
     def is_scalar(self) -> bool:
         """Whether it is one device, and no axes."""
         return self.devices.shape == () and self.devices[()] is not None
+
+    @property
+    def abstract_device(self) -> AbstractDevice | None:
+        """The kind of the devices; None where there are none."""
+        first = self._flat[0] if self._flat else None
+        if first is None:
+            return None
+        return AbstractDevice(first.device_kind, getattr(first, "core_count", None), first.platform)
 
     @property
     def device_ids(self) -> np.ndarray:

@@ -6,6 +6,9 @@ import enum
 import math
 import operator
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from types import EllipsisType
 from typing import Any
 
 from xpr.errors import DeviceNotFound
@@ -21,6 +24,26 @@ class AxisType(enum.Enum):
     Auto = enum.auto()
     Explicit = enum.auto()
     Manual = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class AbstractDevice:
+    """A kind of device, as a mesh without devices says on what programs are to run.
+
+    Args:
+      device_kind: the name of the kind, as `Device.device_kind` has it.
+      num_cores: the number of cores of a device, None where it is not known.
+      platform: "cpu", "cuda", "rocm" or "tpu".
+
+    >>> from xpr.sharding import AbstractDevice, AbstractMesh
+    >>> device = AbstractDevice("TPU v6 lite", 1, "tpu")
+    >>> AbstractMesh((4,), ("x",), abstract_device=device).abstract_device.platform
+    'tpu'
+    """
+
+    device_kind: str
+    num_cores: int | None
+    platform: str
 
 
 def _sizes(kind: str, axis_sizes: Sequence[int]) -> tuple[int, ...]:
@@ -48,8 +71,11 @@ class AbstractMesh:
       axis_sizes: the size of each axis.
       axis_names: its name.
       axis_types: an `AxisType` for each.
+      abstract_device: the kind of the devices, for whose platform programs are lowered where the mesh is the current
+        one; None where nothing is said of them. Meshes are equal that differ in it.
+
     Raises:
-      TypeError: a size is no integer, or a type no `AxisType`.
+      TypeError: a size is no integer, a type no `AxisType`, or `abstract_device` no `AbstractDevice`.
       ValueError: a size is negative, the numbers of sizes, names and types differ, or a name occurs twice or is None.
 
     >>> import xpr
@@ -65,6 +91,7 @@ class AbstractMesh:
         "missing",
         "has_explicit",
         "is_auto",
+        "_abstract_device",
         "_abstract_hash",
         "_abstract_mesh",
     )
@@ -94,6 +121,12 @@ class AbstractMesh:
                 f"{kind}: Number of axis names should match the number of axis_types, an AxisType for each of {names}, "
                 f"and axis_types is {axis_types!r}."
             )
+        if not (abstract_device is None or isinstance(abstract_device, AbstractDevice)):
+            raise TypeError(
+                f"{kind}: abstract_device must be an AbstractDevice, or None, and is {abstract_device!r}. "
+                "That of the devices of a Mesh is mesh.abstract_device."
+            )
+        self._abstract_device: AbstractDevice | None = abstract_device
         self.missing = ""  # why there are no devices
         self.has_explicit = AxisType.Explicit in self.axis_types
         self.is_auto = set(self.axis_types) == {AxisType.Auto}
@@ -101,9 +134,9 @@ class AbstractMesh:
         self._abstract_mesh: AbstractMesh | None = None
 
     @property
-    def abstract_device(self) -> None:
-        """The kind of the devices, in JAX; a mesh without devices says nothing of them here."""
-        return None
+    def abstract_device(self) -> AbstractDevice | None:
+        """The kind of the devices; None where a mesh without devices says nothing of them."""
+        return self._abstract_device
 
     @property
     def shape(self) -> dict[Any, int]:
@@ -126,7 +159,7 @@ class AbstractMesh:
         if type(self) is AbstractMesh:
             return self
         if self._abstract_mesh is None:
-            self._abstract_mesh = AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types)
+            self._abstract_mesh = AbstractMesh.update(self)
         return self._abstract_mesh
 
     @property
@@ -169,9 +202,14 @@ class AbstractMesh:
         return set(self.axis_types) == {AxisType.Manual}
 
     def update(
-        self, axis_sizes: Any = None, axis_names: Any = None, axis_types: Any = None, *, abstract_device: Any = None
+        self,
+        axis_sizes: Any = None,
+        axis_names: Any = None,
+        axis_types: Any = None,
+        *,
+        abstract_device: AbstractDevice | EllipsisType | None = ...,
     ) -> AbstractMesh:
-        """The axes with other sizes, names or types.
+        """The axes with other sizes, names or types, or of another kind of devices.
 
         >>> from xpr.sharding import AbstractMesh
         >>> AbstractMesh((4, 2), ("x", "y")).update(axis_names=("a", "b"))
@@ -181,6 +219,7 @@ class AbstractMesh:
             self.axis_sizes if axis_sizes is None else axis_sizes,
             self.axis_names if axis_names is None else axis_names,
             self.axis_types if axis_types is None else axis_types,
+            abstract_device=self.abstract_device if abstract_device is ... else abstract_device,
         )
 
     def update_axis_types(self, name_to_type: Mapping[Any, AxisType]) -> AbstractMesh:
@@ -197,7 +236,7 @@ class AbstractMesh:
         ('x',)
         """
         types = [name_to_type.get(name, old) for name, old in zip(self.axis_names, self.axis_types)]
-        return AbstractMesh(self.axis_sizes, self.axis_names, tuple(types))
+        return AbstractMesh.update(self, axis_types=tuple(types))
 
     @property
     def local(self) -> tuple[int, ...]:
@@ -227,7 +266,8 @@ class AbstractMesh:
         return self._abstract_hash
 
     def __reduce__(self) -> Any:
-        return AbstractMesh, (self.axis_sizes, self.axis_names, self.axis_types)
+        parts = self.axis_sizes, self.axis_names, self.axis_types
+        return partial(AbstractMesh, abstract_device=self.abstract_device), parts
 
     def __str__(self) -> str:
         axes = [f"{name!r}: {size}" for name, size in self.shape_tuple]
