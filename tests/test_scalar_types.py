@@ -16,6 +16,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.peer import JAX, agree, beside_jax
 from xpr import dtypes, lax
+from xpr.config_contexts import enable_x64
 
 ARRAYS = {
     "I": np.array([2, 1], np.int32), "U": np.array([2, 1], np.uint8), "B": np.array([True, False]),
@@ -267,6 +268,8 @@ WEAK_RESULTS = {
     "xpr.lax.pow(x, xpr.lax.full_like(x, 2, int))": (False, False),
     "xpr.lax.mulhi(n, n)": (True, True),
     "xpr.lax.top_k(x, 1)[1]": (None, True),
+    "xpr.lax.pad(x, 0.0, [(0, 1, 0)])": (None, True),
+    "xpr.lax.pad(x, jnp.float32(0), [(0, 1, 0)])": (None, False),
     "xpr.scipy.special.logit(x)": (True, False),
     "xpr.scipy.special.rel_entr(x, x)": (True, False),
     "xpr.scipy.special.kl_div(x, x)": (True, False),
@@ -294,6 +297,13 @@ def test_sets_of_weakly_typed_elements_are_weak_where_their_size_is_not_given():
     x = lax.broadcast(0.5, (3,))
     assert jnp.intersect1d(x, x).weak_type and jnp.setxor1d(x, x[:1] + 1).weak_type
     assert not jnp.intersect1d(x, jnp.ones(2)).weak_type
+
+
+def test_rint_of_integers_has_the_default_dtype():
+    with enable_x64():
+        assert jnp.rint(jnp.arange(2, dtype=np.int8)).dtype == np.float64
+        assert jnp.rint(jnp.ones(2, np.float32)).dtype == np.float32
+    assert jnp.rint(jnp.arange(2, dtype=np.int8)).dtype == np.float32
 
 
 def test_a_power_of_a_weakly_typed_array_by_an_integer():

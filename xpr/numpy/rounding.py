@@ -77,7 +77,7 @@ def rint(x: Any, /) -> Any:
     dtype = aval_of(x).dtype
     if dtype in dtypes.COMPLEX:
         return e.complex_(e.round(e.real(x), 1), e.round(e.imag(x), 1))
-    return e.round(x if dtype in dtypes.FLOATS else convert(x, dtypes.to_inexact(dtype)), 1)
+    return e.round(x if dtype in dtypes.FLOATS else convert(x, dtypes.of_python(float)), 1)
 
 
 @compiled_eagerly("decimals")

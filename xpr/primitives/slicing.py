@@ -455,13 +455,16 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
 
 
 def number_like(x: Any, array: Any) -> Any:
-    """A Python number in the dtype of an array; a float that no integer equals stays one for arrays of integers."""
+    """A Python number in the dtype of an array, weak where that is; a float that no integer equals stays one for arrays
+    of integers.
+    """
     if type(x) not in PYTHON_SCALARS:
         return x
-    dtype = aval_of(array).dtype
-    if type(x) is float and dtype not in INEXACT and not x.is_integer():
+    aval = aval_of(array)
+    if type(x) is float and aval.dtype not in INEXACT and not x.is_integer():
         return x
-    return np.asarray(x, dtype)[()]
+    number = np.asarray(x, aval.dtype)[()]
+    return number.item() if aval.weak_type else number
 
 
 def pad_with(operand: Any, padding_value: Any, config: tuple[tuple[Any, ...], ...]) -> Any:
