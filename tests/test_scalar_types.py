@@ -249,6 +249,8 @@ WEAK_RESULTS = {
     "jnp.sinc(x)": (True, False),
     "jnp.heaviside(x, x)": (True, False),
     "jnp.rint(x)": (True, True),
+    "jnp.round(x)": (True, True),
+    "jnp.round(x, 1)": (True, False),
     "jnp.rint(x.astype(bool))": (False, False),
     "jnp.full_like(x, 2)": (True, True),
     "jnp.full_like(x, x)": (True, False),

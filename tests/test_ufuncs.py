@@ -144,3 +144,13 @@ def test_second_names_are_functions_of_their_own():
         function = getattr(jnp, name)
         assert function.__name__ == name and "Alias of" in function.__doc__
         assert pickle.loads(pickle.dumps(function)) is function
+
+
+def test_maxima_and_powers_at_indices_have_the_dtype_to_which_operands_promote():
+    x = jnp.array([1, 2, 3])
+    for ufunc, expected in ((jnp.maximum, [2.5, 2.0, 3.0]), (jnp.minimum, [1.0, 2.0, 3.0])):
+        found = ufunc.at(x, 0, 2.5, inplace=False)
+        assert found.dtype == np.float32 and found.tolist() == expected
+    assert jnp.maximum.at(x, (jnp.array([0, 0]),), 5, inplace=False).dtype == np.int32
+    assert jnp.power.at(x, 1, 0.5, inplace=False).dtype == np.float32
+    np.testing.assert_array_equal(jnp.power.at(x, (jnp.array([1, 1]),), 2, inplace=False), [1, 16, 3])

@@ -116,7 +116,7 @@ def round(a: Any, decimals: int = 0, out: None = None) -> Any:
     wide = convert(a, dtypes.float32) if dtype == dtypes.float16 else a  # whose products overflow soon
     factor = e.scalar(10.0**decimals, wide)
     rounded = e.div(e.round(e.mul(wide, factor), 1), factor)
-    return convert(rounded, dtype, aval_of(a).weak_type)
+    return convert(rounded, dtype, aval_of(a).weak_type and not aval_of(a).shape)
 
 
 around = alias(round, "around")

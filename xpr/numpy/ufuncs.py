@@ -26,7 +26,7 @@ from xpr.numpy import (
 from xpr.numpy.axes import reduced_axes
 from xpr.numpy.indexing.at import at as indexed_at
 from xpr.numpy.predicates import isfinite
-from xpr.numpy.promotion import asarray_like, convert, promote_inexact, requested_dtype, truth
+from xpr.numpy.promotion import asarray_like, convert, promote_dtypes, promote_inexact, requested_dtype, truth
 from xpr.numpy.reductions import AND, OR, Reduction, fold
 from xpr.numpy.types import iscomplexobj
 from xpr.numpy.ufunc_class import ufunc
@@ -47,6 +47,16 @@ __all__ = [
 def _at(method: str) -> Callable[..., Any]:
     """One scatter, by the method of `x.at[indices]`."""
     return lambda a, indices, b: getattr(indexed_at(a)[indices], method)(b)
+
+
+def _promoted_at(method: str) -> Callable[..., Any]:
+    """The same of operands in the dtype to which they promote, which is that of the result."""
+
+    def at(a: Any, indices: Any, b: Any) -> Any:
+        a, b = promote_dtypes(a, b)
+        return getattr(indexed_at(a)[indices], method)(b)
+
+    return at
 
 
 def _cumulative_of(primitive: Callable[..., Any]) -> Callable[..., Any]:
@@ -115,10 +125,14 @@ subtract = _ufunc(arithmetic.subtract, at=_at("subtract"))
 divide, true_divide = _ufunc(arithmetic.divide), _ufunc(arithmetic.true_divide)
 floor_divide = _ufunc(division.floor_divide)
 mod, remainder = _ufunc(division.mod), _ufunc(division.remainder)
-power = _ufunc(powers.power, at=_at("power"))
+power = _ufunc(powers.power)
 negative = _ufunc(arithmetic.negative, nin=1)
-maximum = _ufunc(arithmetic.maximum, reduce=_extreme(reductions.max), accumulate=_cumulative_of(cummax), at=_at("max"))
-minimum = _ufunc(arithmetic.minimum, reduce=_extreme(reductions.min), accumulate=_cumulative_of(cummin), at=_at("min"))
+maximum = _ufunc(
+    arithmetic.maximum, reduce=_extreme(reductions.max), accumulate=_cumulative_of(cummax), at=_promoted_at("max")
+)
+minimum = _ufunc(
+    arithmetic.minimum, reduce=_extreme(reductions.min), accumulate=_cumulative_of(cummin), at=_promoted_at("min")
+)
 logaddexp = _ufunc(
     exponentials.logaddexp, identity=-np.inf,
     reduce=_log_of_sum(exponentials.exp, exponentials.log, exponentials.logaddexp),
