@@ -724,3 +724,10 @@ def test_the_words_of_keys_are_in_the_same_memory():
     keys.delete()
     assert keys._base_array.is_deleted()
     assert not hasattr(jnp.ones(2), "_base_array")
+
+
+@pytest.mark.parametrize("draw", [random.t, random.chisquare, random.pareto, random.gamma])
+def test_complex_parameters_are_refused(draw):
+    for parameter in (1j, jnp.ones(2) + 1j):
+        with pytest.raises(ValueError, match="its imaginary part would be lost. Take x.real"):
+            draw(random.key(0), parameter)

@@ -9,6 +9,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
+from xpr.errors import ArgumentError
 from xpr.numpy.comparisons import greater, less
 from xpr.numpy.promotion import (
     as_operand,
@@ -181,18 +182,27 @@ def sign(x: Any, /) -> Any:
 def signbit(x: Any, /) -> Any:
     """Whether the sign bit of each element is set, which it is for -0.0 too.
 
+    Raises:
+      ArgumentError: the numbers are complex.
+
     >>> import xpr.numpy as jnp
     >>> jnp.signbit(jnp.array([1.0, -0.0]))
     Array([False,  True], dtype=bool)
     """
     x = as_operand(x)
     dtype = aval_of(x).dtype
+    _refuse_complex("signbit", dtype)
     if dtype in dtypes.FLOATS:
         bits = np.dtype(f"int{8 * dtype.itemsize}")
         return e.lt(e.bitcast_convert_type_p.bind(x, new_dtype=bits), bits.type(0))
     if dtype in dtypes.SIGNED:
         return e.lt(x, dtype.type(0))
     return asarray_like(full(aval_of(x).shape, False, dtypes.bool_))
+
+
+def _refuse_complex(name: str, dtype: np.dtype) -> None:
+    if dtype in dtypes.COMPLEX:
+        raise ArgumentError(f"jnp.{name}: complex numbers have no sign, and {dtype.name} was given. Take x.real.")
 
 
 def copysign(x: Any, y: Any, /) -> Any:
@@ -205,11 +215,15 @@ def copysign(x: Any, y: Any, /) -> Any:
     Returns:
       Floats of the broadcast shape.
 
+    Raises:
+      ArgumentError: the numbers are complex.
+
     >>> import xpr.numpy as jnp
     >>> jnp.copysign(jnp.array([1.0, -2.0]), -1)
     Array([-1., -2.], dtype=float32)
     """
     x, y = promote_shapes(*promote_inexact(x, y))
+    _refuse_complex("copysign", aval_of(x).dtype)
     size = e.abs(x)
     return select_scalar(signbit(y), e.neg(size), size)
 

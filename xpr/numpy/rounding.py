@@ -10,6 +10,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
+from xpr.errors import ArgumentError
 from xpr.numpy.arithmetic import maximum, minimum
 from xpr.numpy.axes import no_out
 from xpr.numpy.promotion import as_operand, asarray_like, convert, promote_inexact
@@ -53,11 +54,18 @@ def ceil(x: Any, /) -> Any:
 def trunc(x: Any) -> Any:
     """Each element without its fraction.
 
+    Raises:
+      ArgumentError: the numbers are complex.
+
     >>> import xpr.numpy as jnp
     >>> jnp.trunc(jnp.array([1.5, -1.5]))
     Array([ 1., -1.], dtype=float32)
     """
     x = as_operand(x)
+    if aval_of(x).dtype in dtypes.COMPLEX:
+        raise ArgumentError(
+            f"jnp.trunc: takes real numbers, and got {aval_of(x).str_short()}. Take trunc(x.real) + 1j * trunc(x.imag)."
+        )
     if aval_of(x).dtype not in dtypes.FLOATS:
         return asarray_like(x)
     return select(e.lt(x, aval_of(x).dtype.type(0)), e.ceil(x), e.floor(x))

@@ -11,6 +11,7 @@ from xpr import dtypes
 from xpr.backend.array import Array, from_host
 from xpr.core.avals import Shape, aval_of
 from xpr.dimensions.slices import broadcast_sizes
+from xpr.errors import ArgumentError
 from xpr.numpy.creation import asarray
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.shapes import broadcast_to, shape_of
@@ -49,10 +50,20 @@ def _dtype(dtype: Any, name: str, allowed: frozenset[np.dtype], expected: str) -
 
 
 def parameter(x: Any, dtype: np.dtype) -> Any:
-    """A parameter of a distribution as an array of `dtype`."""
+    """A parameter of a distribution as an array of `dtype`.
+
+    Raises:
+      ArgumentError: it is complex, and `dtype` is not.
+    """
     if type(x) in _PYTHON_SCALARS:
         return _constant(type(x).__name__, x, dtype)  # 1 and 1.0 are equal, and become different constants
-    return convert_element_type(asarray(x), dtype)
+    x = asarray(x)
+    if x.dtype in dtypes.COMPLEX and dtype not in dtypes.COMPLEX:
+        raise ArgumentError(
+            f"A parameter of a distribution is {aval_of(x).str_short()}, and numbers are drawn in {dtype.name}: its "
+            "imaginary part would be lost. Take x.real."
+        )
+    return convert_element_type(x, dtype)
 
 
 @lru_cache(256)
