@@ -240,7 +240,7 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Any, ...]:
         counted = wrapped(flat, total)
     last = size_as(total - 1, aval_of(flat).dtype) if is_symbolic_dim(total) else total - 1
     axes = _unraveled(clip(counted, 0, last), sizes)
-    return tuple([asarray_like(convert_element_type(x, dtype)) for x in axes])
+    return tuple([convert(asarray_like(x), dtype, flat.aval.weak_type) for x in axes])
 
 
 def ravel_multi_index(

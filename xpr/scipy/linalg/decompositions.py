@@ -12,6 +12,7 @@ from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.errors import UnsupportedRule
 from xpr.numpy import decompositions
 from xpr.numpy.decompositions import matrices_of
+from xpr.numpy.promotion import strong_unless_scalar
 from xpr.primitives.linalg import orthogonal
 from xpr.primitives.linalg.matrices import LAPACK_DTYPES, adjoint, product
 
@@ -280,7 +281,7 @@ def polar(
         raise ValueError(f"polar: side is 'right' or 'left', and not {side!r}.")
     if method not in ("qdwh", "svd"):
         raise ValueError(f"polar: method is 'qdwh' or 'svd', and not {method!r}.")
-    a = matrices_of("polar", a)
+    a = strong_unless_scalar(matrices_of("polar", a))
     if side == "right":
         return tuple(_polar(a))
     unitary, positive = _polar(adjoint(a))
