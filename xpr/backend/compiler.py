@@ -176,12 +176,32 @@ def _compiled_once(text: str, device: Device, options: Any, stubs: Sequence[Any]
             known = _disk_cache().load_or_compile(file, text, device, options, compile_text, stubs)
         else:
             known = compile_text(text, device, options, stubs), False
-    if len(text) <= _RECENT_TEXT:
-        _recent[key] = known
-        if len(_recent) > _RECENT_PROGRAMS:
-            _recent.popitem(last=False)
+    _remember(key, known, text)
     raw, is_stored = known
     return raw, file if is_stored else None
+
+
+def _partitioned_once(text: str, devices: Sequence[Device], options: Any) -> Any:
+    """A program on several devices, the same one for the same text if it is small.
+
+    Processes may compile theirs together, and do so each time.
+    """
+    if len({device.process_index for device in devices}) > 1:
+        return _compiled(text, devices, options, ())
+    key = text, tuple(devices), options.SerializeAsString()
+    raw = _recent.pop(key, None)
+    if raw is None:
+        raw = _compiled(text, devices, options, ())
+    _remember(key, raw, text)
+    return raw
+
+
+def _remember(key: Any, program: Any, text: str) -> None:
+    """Keeps a small program as the latest."""
+    if len(text) <= _RECENT_TEXT:
+        _recent[key] = program
+        if len(_recent) > _RECENT_PROGRAMS:
+            _recent.popitem(last=False)
 
 
 def _disk_cache() -> Any:
@@ -235,7 +255,9 @@ def compile_partitioned(
         build.allow_spmd_sharding_propagation_to_parameters = [s is None for s in in_shardings] or [False]
         build.allow_spmd_sharding_propagation_to_output = [s is None for s in out_shardings] or [False]
         try:
-            return _compiled(text, target.flat, raw_options, called)
+            if called:
+                return _compiled(text, target.flat, raw_options, called)
+            return _partitioned_once(text, target.flat, raw_options)
         except RuntimeError as error:
             _raise_if_option(error)
             raise
