@@ -251,7 +251,21 @@ def test_as_jax():
 
 @pytest.mark.parametrize("collective", [lax.pmax, lax.pmin])
 @pytest.mark.parametrize("index", [0, 3, 7])
-def test_extremes_of_nan(collective, index):
+@pytest.mark.parametrize("nan", [np.nan, -np.nan])
+def test_extremes_of_nan(collective, index, nan):
     x = floats(8)
-    x[index] = np.nan
+    x[index] = nan
+    x[(index + 1) % 8] = np.inf
     assert np.isnan(xpr.pmap(lambda v: collective(v, "i"), "i")(x)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e4m3fnuz"])
+def test_extremes_are_one_collective_each(dtype):
+    x = np.array([-0.0, 3, -np.inf, 0.5, -7, 0.0, 2, 1]) if "float8" not in dtype else np.arange(8.0) - 5
+    with xpr.enable_x64(True):
+        x = jnp.asarray(x, dtype)
+        extremes = xpr.pmap(lambda v: (lax.pmax(v, "i"), lax.pmin(v, "i")), "i")
+        assert extremes.lower(x).as_text().count("all_reduce") == 2
+        greatest, least = extremes(x)
+    assert greatest.dtype == least.dtype == x.dtype
+    assert (np.asarray(greatest) == np.asarray(x).max()).all() and (np.asarray(least) == np.asarray(x).min()).all()

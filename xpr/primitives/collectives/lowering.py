@@ -16,7 +16,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.core.primitive import no_rule
 from xpr.errors import UnsupportedRule
-from xpr.primitives.comparison_lowering import is_nan, nan_where
+from xpr.primitives.ordering import ordered, restored
 
 NEEDS_AN_AXIS = (
     "It communicates along a named axis, and nothing maps one here: "
@@ -176,19 +176,26 @@ def lower_axis_index(
 def lower_extreme(name: str, of_numbers: str, of_booleans: str) -> Any:
     """The rule of a maximum or minimum; booleans have another operation.
 
-    XLA:CPU ignores nan when it combines the values of devices, so whether there is one is computed separately.
+    XLA:CPU ignores nan when it combines the values of devices. So it gets integers in the order of the numbers, of
+    which nan is the last; a minimum is the maximum of the negated numbers, so that nan is last there, too.
     """
     numbers, booleans = lower_reduction(name, of_numbers), lower_reduction(name, of_booleans)
-    either = lower_reduction(name, "stablehlo.or")
+    greatest = lower_reduction(name, "stablehlo.maximum")
+    is_minimum = of_numbers == "stablehlo.minimum"
+
+    def negated(b: Builder, x: Value) -> Value:
+        return b.op("stablehlo.negate", [x], x.aval) if is_minimum else x
 
     def lower(b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], **params: Any) -> list[Value]:
         results = []
         for x, aval in zip(operands, avals):
-            rule = booleans if x.aval.dtype == dtypes.bool_ else numbers
-            results += rule(b, [x], [aval], **params)
             if b.platform == "cpu" and x.aval.dtype in dtypes.FLOATS:
-                flags = either(b, [is_nan(b, x)], [aval.update(dtype=dtypes.bool_)], **params)
-                results[-1] = nan_where(b, flags[0], results[-1])
+                key = ordered(b, negated(b, x), merge_zeros=False)
+                (key,) = greatest(b, [key], [key.aval], **params)
+                results.append(negated(b, restored(b, key, aval)))
+            else:
+                rule = booleans if x.aval.dtype == dtypes.bool_ else numbers
+                results += rule(b, [x], [aval], **params)
         return results
 
     return lower
