@@ -293,6 +293,8 @@ def test_donation_deletes_the_argument():
     assert x.is_deleted() and not y.is_deleted()
     with pytest.raises(xpr.errors.DeletedArrayError, match="deleted, or donated"):
         np.asarray(x)
+    with pytest.raises(ValueError, match="deleted, or donated"):  # which it is in JAX; of an operation a RuntimeError
+        xpr.jit(lambda x: x + 1)(x)
     assert "deleted" in repr(x)
 
 

@@ -666,6 +666,7 @@ WRONG = [
     (lambda: random.gumbel(KEY, (3,), mode="higher"), ValueError, "one of low, high, highest, and 'higher' was given"),
     (lambda: random.randint(KEY, (3,), 0, 2**31 + 1), OverflowError, "maxval is 2147483649, and int32 has"),
     (lambda: random.randint(KEY, (3,), -1, 5, "uint32"), OverflowError, "minval is -1, and uint32 has numbers from 0"),
+    (lambda: random.randint(KEY, (3,), 0, 5, float), TypeError, "randint must be an integer dtype, and is float32"),
     (lambda: random.key(1.5), TypeError, "the PRNG key seed must be an integer"),
     (lambda: random.key(jnp.arange(3)), TypeError, "accepts a scalar seed.*vmap"),
     (lambda: random.key(2**70), OverflowError, "64 bits"),

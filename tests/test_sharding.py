@@ -205,6 +205,7 @@ def test_meshes_and_specs_refuse_what_they_can_not_be():
         with pytest.raises(TypeError, match="axis_types must be of type AxisType, one for each of"):
             AbstractMesh((2, 2), ("x", "y"), axis_types=types)
     assert AbstractMesh((), ()).size == 0 and AbstractMesh((), ()).empty
+    assert str(AbstractMesh((), ())) == "AbstractMesh((), axis_types=())"
     with pytest.raises(ValueError, match="Received invalid value 'cpu'"):
         xpr.device_put(jnp.ones(2), "cpu")
 

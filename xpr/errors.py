@@ -36,7 +36,7 @@
     ├── RefError                             (ValueError) a mutable array that is used where it can't be
     ├── AxisNameError                        (NameError) no mapped axis of that name is in scope
     ├── DeviceNotFound                       (RuntimeError)
-    ├── DeletedArrayError                    (RuntimeError) the array was deleted or donated
+    ├── DeletedArrayError                    (ValueError, RuntimeError) the array was deleted or donated
     ├── DonationError                        (ValueError, RuntimeError) memory that can't be donated in this call
     ├── InconclusiveDimensionOperation       (TypeError) what is asked of a symbolic dimension depends on its variables
     ├── UnexpectedDimVar                     (ValueError) a dimension variable that no argument's shape has
@@ -281,7 +281,7 @@ class DeviceNotFound(XprError, RuntimeError):
     """There is no such platform or device on this machine."""
 
 
-class DeletedArrayError(XprError, RuntimeError):
+class DeletedArrayError(XprError, ValueError, RuntimeError):
     """An array was used that was deleted, or whose memory was donated to a jitted call (`donate_argnums`)."""
 
 

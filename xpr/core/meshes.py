@@ -270,7 +270,7 @@ class AbstractMesh:
         return partial(AbstractMesh, abstract_device=self.abstract_device), parts
 
     def __str__(self) -> str:
-        axes = [f"{name!r}: {size}" for name, size in self.shape_tuple]
+        axes = [f"{name!r}: {size}" for name, size in self.shape_tuple] or ["()"]
         return f"{type(self).__name__}({', '.join(axes)}, axis_types={self._types_text()})"
 
     def _types_text(self) -> str:

@@ -24,7 +24,7 @@ def float_dtype(dtype: Any, name: str) -> np.dtype:
     """The dtype to draw floats in; the default one for None.
 
     Raises:
-      ValueError: it is not one that floats can be drawn in.
+      ArgumentError: it is not one that floats can be drawn in.
     """
     return _dtype(float if dtype is None else dtype, name, FLOATS, "a float dtype of 16 bits or more")
 
@@ -45,7 +45,7 @@ def integer_dtype(dtype: Any, name: str, allowed: frozenset[np.dtype] = dtypes.I
 def _dtype(dtype: Any, name: str, allowed: frozenset[np.dtype], expected: str) -> np.dtype:
     dtype = dtypes.requested(dtype)
     if dtype not in allowed:
-        raise ValueError(f"dtype argument to random.{name} must be {expected}, and is {dtype.name}.")
+        raise ArgumentError(f"dtype argument to random.{name} must be {expected}, and is {dtype.name}.")
     return dtype
 
 
