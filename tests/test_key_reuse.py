@@ -78,6 +78,7 @@ def test_keys_that_are_used_twice(name, stage):
     with xpr.debug_key_reuse(), pytest.raises(KeyReuseError, match=says) as raised:
         stage(function)(random.key(0))
     assert "test_key_reuse.py" in str(raised.value) and "random.split(key)" in str(raised.value)
+    assert isinstance(raised.value, TypeError)
     with pytest.raises(KeyReuseError, match=says):
         check_key_reuse(function, random.key(0))
     stage(function)(random.key(0))  # it is off

@@ -32,7 +32,7 @@
     │   ├── NaNError                         (FloatingPointError)
     │   ├── DivisionByZeroError              (ZeroDivisionError)
     │   └── OOBError                         (IndexError)
-    ├── KeyReuseError                        (RuntimeError) a random key is used twice (debug_key_reuse)
+    ├── KeyReuseError                        (TypeError) a random key is used twice (debug_key_reuse)
     ├── RefError                             (ValueError) a mutable array that is used where it can't be
     ├── AxisNameError                        (NameError) no mapped axis of that name is in scope
     ├── DeviceNotFound                       (RuntimeError)
@@ -261,7 +261,7 @@ class NotInvertible(XprError, ValueError):
     """A function that `inverse` can't invert, or whose inverse's log-determinant isn't known."""
 
 
-class KeyReuseError(XprError, RuntimeError):
+class KeyReuseError(XprError, TypeError):
     """A random key is used a second time, which would give the same numbers again; found while
     `debug_key_reuse` is on.
     """
