@@ -198,7 +198,7 @@ def test_meshes_and_specs_refuse_what_they_can_not_be():
     with pytest.raises(TypeError, match="Subclassing `jax.P` is prohibited"):
         type("Q", (P,), {})
     with pytest.raises(
-        ValueError, match="Number of axis names should match .*, an AxisType for each of .* is <AxisType.Auto"
+        ValueError, match="Number of axis names should match .*, an AxisType for each of .* is Auto"
     ):
         AbstractMesh((2, 2), ("x", "y"), axis_types=xpr.sharding.AxisType.Auto)
     for types in ("explicit", ("explicit", xpr.sharding.AxisType.Auto)):
@@ -206,6 +206,7 @@ def test_meshes_and_specs_refuse_what_they_can_not_be():
             AbstractMesh((2, 2), ("x", "y"), axis_types=types)
     assert AbstractMesh((), ()).size == 0 and AbstractMesh((), ()).empty
     assert str(AbstractMesh((), ())) == "AbstractMesh((), axis_types=())"
+    assert repr(AbstractMesh((2,), ("x",)).axis_types) == "(Auto,)"
     with pytest.raises(ValueError, match="Received invalid value 'cpu'"):
         xpr.device_put(jnp.ones(2), "cpu")
 
