@@ -96,6 +96,8 @@ def test_sort_is_stable():
         ((3, 64, 400), "float32", (0, 2), "reduce_max", True),  # one that keeps nan, which the library does not
         ((8, 10000), "float32", (0,), "reduce_sum", False),  # rows that are added one by one
         ((9, 10000), "float32", (0,), "reduce_sum", True),
+        ((100, 100, 2), "float32", (2,), "reduce_sum", True),  # few elements each, which the library is slow for
+        ((100, 100, 9), "float32", (2,), "reduce_sum", False),
         ((8, 10), "float32", (1,), "argmax", True),  # pairs
         ((8, 100), "float32", (1,), "argmax", False),
     ],
@@ -113,6 +115,29 @@ def test_sums_of_few_long_rows(shape):
     for axis in range(len(shape) - 1):
         got = xpr.jit(lambda x: lax.reduce_sum(x, (axis,)))(x)  # noqa: B023  # called at once
         values_close(got, x.sum(axis))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((100, 100, 2), (2,)), ((3000, 8), (1,)), ((60, 3, 100), (1,)), ((4000, 2, 3), (1, 2))]
+)
+def test_sums_of_few_elements_each_are_not_the_librarys(shape, axes, dtype):
+    with xpr.enable_x64(True):
+        x = floats(*shape).astype(dtype)
+        for fun in (lambda x: x, lambda x: x * x, lambda x: jnp.exp(x) * jnp.sin(x) + lax.lgamma(x + 9)):
+            total = xpr.jit(lambda x: fun(x).sum(axes))  # noqa: B023  # called at once
+            assert "ynn" not in total.lower(x).compile().as_text()
+            values_close(total(x), np.asarray(fun(jnp.asarray(x))).sum(axes))
+
+
+def test_operands_of_sums_of_few_elements_are_computed_inside_where_they_are_cheap():
+    def barriers(fun, *shape):
+        return xpr.jit(fun).lower(np.ones(shape, np.float32)).as_text().count("call @fusion_barrier")
+
+    assert barriers(lambda y: ((y[:, None] - y) ** 2).sum(-1), 200, 2) == 0
+    assert barriers(lambda x: jnp.linalg.norm(x, axis=-1), 100, 100, 3) == 0
+    for fun in (jnp.sin, jnp.exp, lax.lgamma):
+        assert barriers(lambda x: fun(x).sum(-1), 100, 100, 3) == 1  # noqa: B023  # called at once
 
 
 @pytest.mark.parametrize("size", [3000, 5000])

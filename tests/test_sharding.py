@@ -197,9 +197,7 @@ def test_meshes_and_specs_refuse_what_they_can_not_be():
         P("x", ("y", ("z",)))
     with pytest.raises(TypeError, match="Subclassing `jax.P` is prohibited"):
         type("Q", (P,), {})
-    with pytest.raises(
-        ValueError, match="Number of axis names should match .*, an AxisType for each of .* is Auto"
-    ):
+    with pytest.raises(ValueError, match="Number of axis names should match .*, an AxisType for each of .* is Auto"):
         AbstractMesh((2, 2), ("x", "y"), axis_types=xpr.sharding.AxisType.Auto)
     for types in ("explicit", ("explicit", xpr.sharding.AxisType.Auto)):
         with pytest.raises(TypeError, match="axis_types must be of type AxisType, one for each of"):

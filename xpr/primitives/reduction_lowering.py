@@ -2,10 +2,12 @@
 
 XLA calls YNNPACK where the body of a reduction is a single operation, and it has 4096 elements or more. YNNPACK reads
 long rows column by column: for the sum of f32[32,100000] over axis 0 it takes 36 ms, and XLA's own loop takes 0.3 ms.
-Its maxima and minima skip nan. And it crashes where arrays of seven axes are broadcast and summed (jaxlib 0.10.2 and
-0.11). So here the body is an equivalent expression wherever the library should not be called. Elsewhere it is faster:
-sums of 1000x1000 numbers take a half to a third of the time, over (0, 2) of 64x64x256 a fourteenth. Its other faults
-are in stablehlo.py (elementwise maxima) and dot_lowering.py (products that are summed).
+Sums of few elements each take it long, too: of 1000x1000x2 numbers over the last axis 2.3 ms, and XLA's loop 0.2; of
+1000x1000x8 2.4 and 1.0, of 1000x1000x16 as long. Its maxima and minima skip nan. And it crashes where arrays of seven
+axes are broadcast and summed (jaxlib 0.10.2 and 0.11). So here the body is an equivalent expression wherever the
+library should not be called. Elsewhere it is faster: sums of 1000x1000 numbers take a half to a third of the time, over
+(0, 2) of 64x64x256 a fourteenth. Its other faults are in stablehlo.py (elementwise maxima) and dot_lowering.py
+(products that are summed).
 
 Reductions of small arrays, and maxima and minima of larger ones, are calls of c/reduce.c: XLA compiles 20 to 100 ms
 for each, and what it writes runs as long, or twice. A few long rows are added one by one. Bools, and the maxima and
@@ -35,7 +37,7 @@ from xpr.primitives.comparison_lowering import is_nan, lower_comparison, nan_whe
 
 Spelling = Callable[[Builder, str, list[Value], ShapedArray], Value]
 
-_LONG_ROW, _FEW_ROWS = 8192, 8
+_LONG_ROW, _FEW_ROWS, _FEW_ELEMENTS = 8192, 8, 8
 _MOST_AXES = 6
 _OF_LIBRARY = 4096  # elements
 # Operations and dtypes, by their numbers in c/reduce.c.
@@ -49,6 +51,22 @@ _OF_BITS = ("stablehlo.and", "stablehlo.or")
 _LONG_FOLD, _FOLDED = 128, 32  # so many contiguous bools are halved, until so many are left
 _LONG_EXTREME, _HALVED = 512, 64  # the same of numbers, for maxima and minima
 _LARGE, _HALVED_ROW = 1 << 18, 64  # elements of an array, and of a row, whose columns are halved
+# Operations that an operand may take for each element where it is computed in the loop of a sum of few.
+_FEW_OPERATIONS = 12
+_ARITHMETIC = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "abs", "add", "and", "broadcast_in_dim", "compare", "convert", "divide", "maximum", "minimum", "multiply",
+        "negate", "or", "reshape", "select", "slice", "sqrt", "subtract", "transpose",
+    )
+)  # fmt: skip
+_FUNCTIONS = frozenset(
+    f"stablehlo.{name}"
+    for name in (
+        "atan2", "cbrt", "cosine", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "power",
+        "remainder", "sine", "tan", "tanh",
+    )
+)  # fmt: skip
 
 
 def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, start: Any) -> Value:
@@ -65,8 +83,15 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
         x, axes = _folded(b, x, axes, operation)
     if not _left_to_xla(b, x.aval, axes, operation):
         return _reduction(b, x, aval, axes, operation, start, Builder.op)
-    if len(axes) == 1 and surely_below(x.aval.shape[axes[0]], _FEW_ROWS + 1) and x.aval.ndim <= _MOST_AXES:
+    if (
+        len(axes) == 1
+        and surely_below(x.aval.shape[axes[0]], _FEW_ROWS + 1)
+        and x.aval.ndim <= _MOST_AXES
+        and _has_long_rows(x.aval, axes)
+    ):
         return _row_by_row(b, x, aval, axes[0], operation, start)
+    if _is_of_few_elements(x.aval, axes) and not _is_cheap(b, x):
+        x = b.fusion_barrier(x)  # what is computed inside of such a loop is not vectorized
     return _reduction(b, x, aval, axes, operation, start, _with_negations)
 
 
@@ -149,21 +174,45 @@ def _reduction(
 
 
 def _left_to_xla(b: Builder, aval: ShapedArray, axes: Sequence[int], operation: str) -> bool:
-    """Whether the library should not be called: there are too many axes for it, or it would read long rows by columns.
-
-    The latter is so where the reduced axes are the leading ones, or a single one, and the rows behind them are long.
-    """
+    """Whether the library should not be called: there are too many axes for it, or it would be slow."""
     if b.platform != "cpu" or b.may_be_partitioned or operation not in _OPPOSITE or not axes:
         return False
     if aval.ndim > _MOST_AXES and aval.dtype in dtypes.FLOATS:
         return True
+    if aval.dtype not in (dtypes.float32, dtypes.float64):
+        return False
+    return _has_long_rows(aval, axes) or _is_of_few_elements(aval, axes)
+
+
+def _has_long_rows(aval: ShapedArray, axes: Sequence[int]) -> bool:
+    """Whether the reduced axes are the leading ones, or a single one, and the rows behind them are long."""
     leading = sorted(axes) == list(range(len(axes)))
-    row = math.prod(aval.shape[max(axes) + 1 :])
-    return (
-        (leading or len(axes) == 1)
-        and surely_at_least(row, _LONG_ROW)
-        and aval.dtype in (dtypes.float32, dtypes.float64)
-    )
+    return (leading or len(axes) == 1) and surely_at_least(math.prod(aval.shape[max(axes) + 1 :]), _LONG_ROW)
+
+
+def _is_of_few_elements(aval: ShapedArray, axes: Sequence[int]) -> bool:
+    """Whether few elements each are reduced to one, in an array that is not small."""
+    reduced = math.prod([aval.shape[axis] for axis in axes])
+    return surely_below(reduced, _FEW_ELEMENTS + 1) and surely_at_least(aval.size, _SMALL + 1)
+
+
+def _is_cheap(b: Builder, x: Value) -> bool:
+    """Whether `x` takes a few operations of arithmetic for each element, where XLA computes it in its reader.
+
+    Arguments of the program and of regions are in memory; what functions are given and return may be anything.
+    """
+    pending, count = [x], 0
+    while pending and count <= _FEW_OPERATIONS:
+        value = pending.pop()
+        name, operands, _ = b.definitions.get(value, ("", (), ""))
+        if not name and not (value.name.startswith("%r") or (value.name.startswith("%arg") and value in b.varied)):
+            return False
+        if name in _FUNCTIONS or name.startswith("chlo."):
+            return False
+        if name in _ARITHMETIC:
+            pending += operands
+            count += 1
+    return not pending
 
 
 _OPPOSITE = {
