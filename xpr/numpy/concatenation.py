@@ -78,7 +78,8 @@ def _joined(name: str, arrays: Any, dtype: Any, axes_added: Callable[[int], tupl
         stacked = _stacked(name, arrays, dtype)
         stacked = expand_dims(stacked, [i + 1 for i in axes_added(aval_of(stacked).ndim - 1)])
         return _merged(stacked, min(axis, aval_of(stacked).ndim - 2))
-    operands = [expand_dims(x, axes_added(aval_of(x).ndim)) for x in _operands(name, arrays, dtype)]
+    operands = _operands(name, arrays, dtype)
+    operands = [expand_dims(x, axes) if (axes := axes_added(aval_of(x).ndim)) else x for x in operands]
     return concatenate(operands, min(axis, aval_of(operands[0]).ndim - 1))
 
 
