@@ -971,6 +971,26 @@ def test_residuals_that_are_numbers_arrive_as_they_are():
     assert seen[-1][0] is True
 
 
+def test_rules_get_arguments_that_are_numbers_as_they_are():
+    """So a rule may use them as sizes, or as static arguments of compiled functions, as s2fft does."""
+    power = xpr.jit(lambda x, n: x**n, static_argnums=1)
+    by_vjp, by_jvp = xpr.custom_vjp(power), xpr.custom_jvp(power)
+    by_vjp.defvjp(
+        lambda x, n: (power(x, n), (x, n)), lambda kept, ct: (ct * kept[1] * power(kept[0], kept[1] - 1), None)
+    )
+
+    @by_jvp.defjvp
+    def rule(primals, tangents):
+        x, n = primals
+        return power(x, n), tangents[0] * n * power(x, n - 1)
+
+    for cube in (partial(by_vjp, n=3), partial(by_jvp, n=3)):
+        assert float(xpr.grad(cube)(2.0)) == 12
+        assert float(xpr.jit(xpr.grad(cube))(2.0)) == 12
+        assert xpr.vmap(xpr.grad(cube))(2 * jnp.ones(2)).tolist() == [12, 12]
+        assert xpr.vjp(xpr.vmap(cube), 2 * jnp.ones(2))[1](jnp.ones(2))[0].tolist() == [12, 12]
+
+
 def test_zeros_of_pytrees():
     primal = {"x": jnp.ones(3), "n": (1, None)}
     zeros = zero_from_primal(primal)

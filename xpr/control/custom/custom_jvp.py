@@ -31,7 +31,6 @@ from xpr.core.source import describe_function
 from xpr.primitives.elementwise import add_tangents
 from xpr.text.parameters import register_parameter
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import as_array
 from xpr.transforms.jvp import with_zeros
 
 __all__ = ["custom_jvp"]
@@ -244,7 +243,7 @@ def _flat_rule(call: FlatCall, symbolic_zeros: bool) -> FlatFun:
     def jvp(constants: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         _, rule, static = call.with_constants(split_list(constants, len(call.constants))[0])
         user_tangents = [tangent_for_user(t, symbolic_zeros) for t in tangents]
-        values = map(as_array, primals)
+        values = map(rules.value_for_user, primals)
         primal_tree, tangent_tree = (tree.unflatten_sorted(call.in_tree, xs)[0] for xs in (values, user_tangents))
         pair = rule(*static.values(), primal_tree, tangent_tree)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:

@@ -32,7 +32,7 @@ from xpr.primitives.elementwise_rules import PYTHON_SCALARS
 from xpr.primitives.shapes import mapped_to
 from xpr.transforms.batch import batch_flat
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import argument_names, as_array, check_results
+from xpr.transforms.flat import argument_names, check_results
 from xpr.transforms.linearize import LinearizeTrace
 from xpr.tree import map as map_leaves
 
@@ -256,7 +256,7 @@ def _flat_rule(call: FlatCall, symbolic_zeros: bool) -> FlatFun:
     def fwd(constants: Sequence[Any], primals: Sequence[Any], active: tuple[bool, ...]) -> Any:
         constants, _ = split_list(constants, n)
         _, (user_fwd, _), static = call.with_constants(constants)
-        values = list(map(as_array, primals))
+        values = list(map(rules.value_for_user, primals))
         leaves = list(map(CustomVJPPrimal, values, active)) if symbolic_zeros else values
         pair = user_fwd(*call.arguments(static, leaves))
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:

@@ -33,6 +33,7 @@ from xpr.core.source import describe_function, function_name
 from xpr.dtypes import float0
 from xpr.errors import ClosureDerivativeError, RefError
 from xpr.passes.discharge import uses_of_refs
+from xpr.primitives.elementwise_rules import PYTHON_SCALARS
 from xpr.primitives.shapes import instantiate, mapped_to
 from xpr.transforms.batch import batch_flat, names_in
 from xpr.transforms.flat import FlatFunction, as_array, named_like
@@ -135,7 +136,12 @@ def row_zero(zero: Zero) -> Zero:
     return Zero(zero.aval.without_axis(0))
 
 
-# -- Tangents
+# -- What rules are given
+
+
+def value_for_user(x: Any) -> Any:
+    """An argument as a user's rule gets it: numbers of Python as they are, which may be sizes or static arguments."""
+    return x if type(x) in PYTHON_SCALARS else as_array(x)
 
 
 def tangent_for_user(tangent: Any, symbolic_zeros: bool) -> Any:
