@@ -273,6 +273,44 @@ def test_private_names(tmp_path):
     ]  # fmt: skip
 
 
+def test_contractions_of_haliax(tmp_path):
+    """A contraction path by opt_einsum, with a product of one's own, and the rows of each expert times its matrix."""
+    out = run(
+        """
+        import jax, jax.numpy as jnp, numpy as np, opt_einsum
+        from jax._src.numpy import einsum
+        from jax.experimental.pallas.ops.tpu.megablox import gmm
+
+        products = []
+        def product(*args, **kwargs):
+            products.append(1)
+            return jax.lax.dot_general(*args, **kwargs)
+
+        x, y, z = (np.random.default_rng(0).normal(size=size).astype("f4") for size in [(2, 3), (3, 4), (4, 2)])
+        operands, path = opt_einsum.contract_path("ij,jk,kl->il", x, y, z, einsum_call=True, use_blas=True)
+        contractions = tuple((a, frozenset(b), c) for a, b, c, *_ in path)
+        out = einsum._einsum(operands, contractions, None, None, product)
+        print(np.allclose(out, x @ y @ z, rtol=1e-5), len(products), einsum._poly_einsum_handlers)
+
+        matrices, sizes = jnp.stack([y, 2 * y]), jnp.array([1, 1])
+        want = np.stack([x[0] @ y, 2 * x[1] @ y])
+        print(np.allclose(gmm(jnp.array(x), matrices, sizes, tiling=(8, 8, 8)), want, rtol=1e-5))
+        print(np.allclose(gmm(jnp.array(x), matrices.swapaxes(1, 2), sizes, transpose_rhs=True), want, rtol=1e-5))
+        for refused in (lambda: gmm(x, matrices, sizes, existing_out=want), einsum._default_poly_einsum_handler):
+            try:
+                refused()
+            except NotImplementedError as error:
+                print(error)
+        """,
+        tmp_path=tmp_path,
+    )
+    assert out.splitlines() == [
+        "True 2 {}", "True", "True",
+        "megablox.gmm: xpr takes no group_offset and no existing_out; use lax.ragged_dot.",
+        "haliax: dot with a `dot_general` of its own has no contraction path of symbolic sizes.",
+    ]  # fmt: skip
+
+
 def test_arrays_in_64_bits_become_32_bits_without_a_word(tmp_path):
     out = run(
         """

@@ -164,6 +164,52 @@ def _promoted_to_complex(*args: Any) -> list[Any]:
     return [xpr.numpy.asarray(x, dtype) for x in args]
 
 
+def _einsum(
+    operands: Sequence[Any],
+    contractions: Sequence[tuple[Sequence[int], Any, str]],
+    precision: Any,
+    preferred_element_type: Any,
+    _dot_general: Callable[..., Any] | None = None,
+    out_sharding: Any = None,
+) -> Any:
+    """The contractions of a path by opt_einsum, in order: the operands of each are taken out of the list."""
+    values = list(operands)
+    for positions, _, subscripts in contractions:
+        values.append(
+            xpr.numpy.einsum(
+                subscripts,
+                *[values.pop(position) for position in positions],
+                precision=precision,
+                preferred_element_type=preferred_element_type,
+                _dot_general=_dot_general,
+                out_sharding=out_sharding,
+            )
+        )
+    return values[0]
+
+
+def _no_polymorphic_einsum(*_: Any, **__: Any) -> None:
+    raise NotImplementedError("haliax: dot with a `dot_general` of its own has no contraction path of symbolic sizes.")
+
+
+def _grouped_matmul(
+    lhs: Any,
+    rhs: Any,
+    group_sizes: Any,
+    preferred_element_type: Any = np.float32,
+    tiling: Any = None,
+    group_offset: Any = None,
+    existing_out: Any = None,
+    transpose_rhs: bool = False,
+    interpret: bool = False,
+) -> Any:
+    """What JAX's kernel for TPUs computes: consecutive rows of lhs, each group of them times its matrix of rhs."""
+    if group_offset is not None or existing_out is not None:
+        raise NotImplementedError("megablox.gmm: xpr takes no group_offset and no existing_out; use lax.ragged_dot.")
+    rhs = xpr.numpy.swapaxes(rhs, 1, 2) if transpose_rhs else rhs
+    return xpr.lax.ragged_dot(lhs, rhs, group_sizes, preferred_element_type=preferred_element_type)
+
+
 # Used by: equinox, flax, jaxtyping (register_exclusion), haiku, chex (api_boundary)
 traceback_util = SimpleNamespace(
     register_exclusion=register_exclusion,
@@ -243,6 +289,9 @@ random = SimpleNamespace(Shape=Sequence[int])
 numpy_util = SimpleNamespace(
     promote_dtypes_inexact=promotion.promote_inexact, promote_dtypes_complex=_promoted_to_complex
 )
+# haliax contracts named axes by functions of its own, and multiplies the rows of each expert
+megablox = SimpleNamespace(gmm=_grouped_matmul)
+einsum = SimpleNamespace(_einsum=_einsum, _poly_einsum_handlers={}, _default_poly_einsum_handler=_no_polymorphic_einsum)
 # esquilax, which jumanji is written with: in annotations
 ufuncs = SimpleNamespace(ufunc=xpr.numpy.ufunc)
 # jaxoplanet maps over types that map themselves
@@ -296,6 +345,7 @@ MODULES: dict[str, list[Any]] = {
     "jax.experimental.pallas.ops.tpu.splash_attention": [],
     "jax.experimental.pallas.ops.tpu.splash_attention.splash_attention_kernel": [],
     "jax.experimental.pallas.ops.tpu.splash_attention.splash_attention_mask": [],
+    "jax.experimental.pallas.ops.tpu.megablox": [megablox],
     "jax.test_util": [test_util, "xpr.testing"],
     "jax._src": [],
     "jax._src.ad_util": [ad_util, "xpr.interpreters.ad"],
@@ -327,6 +377,7 @@ MODULES: dict[str, list[Any]] = {
     "jax._src.lax.linalg": ["xpr.lax.linalg"],  # unxt
     "jax._src.literals": [literals],
     "jax._src.numpy": [],
+    "jax._src.numpy.einsum": [einsum],
     "jax._src.numpy.ufuncs": [ufuncs],
     "jax._src.numpy.util": [numpy_util],
     "jax._src.pjit": [pjit],
