@@ -685,3 +685,21 @@ class TestTestUtil:
         case._CheckAgainstNumpy(np.sin, jnp.sin, lambda: [np.ones(3, "float32")])
         with pytest.raises(AssertionError):
             case.assertSparseArraysEquivalent(sparse.eye(2), sparse.eye(2, 3))
+
+
+def test_arrays_of_symbolic_sizes():
+    """As keras traces layers with inputs whose batch is of any size."""
+    rows = xpr.export.symbolic_shape("rows", constraints=["rows >= 2"])[0]
+    of_any_size = xpr.ShapeDtypeStruct((rows, 3), np.float32)
+
+    def fun(x, weights):
+        mat = sparse.BCOO.fromdense(x, nse=4)
+        total = sparse.sparsify(jnp.add)(mat, 2 * mat).todense()
+        return mat @ weights, total, mat.T.sum(0).todense(), sparse.sparsify(lambda m: m[::-1, 1:])(mat).todense()
+
+    assert xpr.eval_shape(lambda x: sparse.BCOO.fromdense(x, nse=1), of_any_size).shape == (rows, 3)
+    exported = xpr.export.export(xpr.jit(fun))(of_any_size, xpr.ShapeDtypeStruct((3, 2), np.float32))
+    x, weights = np.zeros((5, 3), np.float32), some(3, 2, density=1)
+    x[[0, 2, 4], [1, 2, 0]] = [1, 2, 3]
+    for out, want in zip(exported.call(x, weights), (x @ weights, 3 * x, x.sum(1), x[::-1, 1:]), strict=True):
+        close(out, want)

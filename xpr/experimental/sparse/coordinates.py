@@ -19,6 +19,7 @@ import numpy as np
 
 from xpr import numpy as jnp
 from xpr.api.vmappable import batch_axes as batch_axes_of_types
+from xpr.dimensions.expressions import as_size, is_constant_shape
 from xpr.errors import ConcretizationTypeError
 from xpr.experimental.sparse.base import JAXSparse, over_batch, register
 
@@ -60,7 +61,7 @@ class BCOO(JAXSparse):
         unique_indices: bool = False,
     ):
         self.data, self.indices = map(jnp.asarray, args)
-        self.shape = tuple(map(int, shape))
+        self.shape = tuple(map(as_size, shape))
         self.indices_sorted, self.unique_indices = indices_sorted, unique_indices
         _check(self)
 
@@ -113,7 +114,7 @@ class BCOO(JAXSparse):
         if min(n_dense, n_batch, nse, len(shape) - n_dense - n_batch) < 0:
             raise ValueError(f"sparse.empty: no {n_batch=}, {n_dense=}, {nse=} for an array of {shape=}.")
         batch, sparse, dense = split_shape(shape, n_batch, len(shape) - n_batch - n_dense)
-        indices = jnp.broadcast_to(np.array(sparse, index_dtype), (*batch, nse, len(sparse)))
+        indices = jnp.broadcast_to(size_array(sparse, index_dtype), (*batch, nse, len(sparse)))
         data = jnp.zeros((*batch, nse, *dense), dtype)
         return cls((data, indices), shape=shape, indices_sorted=True, unique_indices=True)
 
@@ -175,6 +176,11 @@ def split_shape(values: Sequence[Any], n_batch: int, n_sparse: int) -> tuple[Any
     """What belongs to the batch, the sparse and the dense axes."""
     values = tuple(values)
     return values[:n_batch], values[n_batch : n_batch + n_sparse], values[n_batch + n_sparse :]
+
+
+def size_array(sizes: Sequence[Any], dtype: Any) -> Any:
+    """Sizes as an array: one of NumPy, or a traced one where some are symbolic."""
+    return (np if is_constant_shape(sizes) else jnp).array(sizes, dtype)
 
 
 def _check(mat: BCOO) -> None:

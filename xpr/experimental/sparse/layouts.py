@@ -13,7 +13,7 @@ import numpy as np
 from xpr import numpy as jnp
 from xpr.errors import ArgumentError
 from xpr.experimental.sparse.base import over_batch
-from xpr.experimental.sparse.coordinates import BCOO, columns, most_stored, parts, split_shape
+from xpr.experimental.sparse.coordinates import BCOO, columns, most_stored, parts, size_array, split_shape
 from xpr.experimental.sparse.util import SparseEfficiencyError, SparseEfficiencyWarning
 
 __all__ = [
@@ -48,12 +48,12 @@ def bcoo_sort_indices(mat: BCOO) -> BCOO:
 
 def within(indices: Any, sparse_shape: Sequence[int]) -> Any:
     """Which indices [..., nse, n_sparse] are in bounds, [..., nse]."""
-    return jnp.all(indices < np.array(sparse_shape, indices.dtype), -1)
+    return jnp.all(indices < size_array(sparse_shape, indices.dtype), -1)
 
 
 def moved_out(indices: Any, kept: Any, sparse_shape: Sequence[int]) -> Any:
     """Indices out of bounds, where they are not kept."""
-    return jnp.where(kept[..., None], indices, np.array(sparse_shape, indices.dtype))
+    return jnp.where(kept[..., None], indices, size_array(sparse_shape, indices.dtype))
 
 
 def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
@@ -101,7 +101,7 @@ def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
 
     def summed(data: Any, indices: Any, order: Any, numbers: Any) -> Any:
         rows = jnp.zeros((size, *data.shape[1:]), data.dtype).at[numbers].add(data[order], mode="drop")
-        padding = jnp.broadcast_to(np.array(sparse_shape, indices.dtype), (size, len(sparse_shape)))
+        padding = jnp.broadcast_to(size_array(sparse_shape, indices.dtype), (size, len(sparse_shape)))
         return rows, padding.at[numbers].set(indices[order], mode="drop")
 
     data, indices = over_batch(summed, mat.n_batch)(data, indices, order, numbers)

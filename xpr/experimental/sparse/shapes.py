@@ -14,7 +14,7 @@ from xpr import numpy as jnp
 from xpr.api.make_jaxpr import ShapeDtypeStruct, eval_shape
 from xpr.api.vmap import vmap
 from xpr.experimental.sparse.base import over_batch
-from xpr.experimental.sparse.coordinates import BCOO, check_coordinates, columns, parts, split_shape
+from xpr.experimental.sparse.coordinates import BCOO, check_coordinates, columns, parts, size_array, split_shape
 from xpr.experimental.sparse.layouts import (
     axes_by_kind,
     bcoo_sum_duplicates,
@@ -158,7 +158,7 @@ def _padded(mat: BCOO, nse: int) -> BCOO:
     data, indices = parts(mat)
     missing = nse - mat.nse
     batch, sparse, dense = split_shape(mat.shape, mat.n_batch, mat.n_sparse)
-    more = jnp.broadcast_to(np.array(sparse, indices.dtype), (*batch, missing, mat.n_sparse))
+    more = jnp.broadcast_to(size_array(sparse, indices.dtype), (*batch, missing, mat.n_sparse))
     data = lax.concatenate([data, jnp.zeros((*batch, missing, *dense), data.dtype)], mat.n_batch)
     return BCOO((data, lax.concatenate([indices, more], mat.n_batch)), shape=mat.shape)
 
@@ -262,7 +262,7 @@ def bcoo_rev(operand: BCOO, dimensions: Sequence[int]) -> BCOO:
     _, sparse, _ = split_shape(operand.shape, operand.n_batch, operand.n_sparse)
     inside = within(indices, sparse)
     reverses = np.array([operand.n_batch + i in dimensions for i in range(operand.n_sparse)], bool)
-    reversed_ = jnp.where(reverses, np.array(sparse, indices.dtype) - 1 - indices, indices)
+    reversed_ = jnp.where(reverses, size_array(sparse, indices.dtype) - 1 - indices, indices)
     return BCOO((data, moved_out(reversed_, inside, sparse)), shape=operand.shape)
 
 
@@ -343,7 +343,7 @@ def bcoo_slice(
     data, indices = parts(mat)
     data, indices = data[(*batch, slice(None), *dense)], indices[batch]
     starts, limits, steps_ = (
-        np.array(split_shape(each, mat.n_batch, mat.n_sparse)[1], indices.dtype)
+        size_array(split_shape(each, mat.n_batch, mat.n_sparse)[1], indices.dtype)
         for each in (start_indices, limit_indices, steps)
     )
     offsets = indices - starts
@@ -391,8 +391,8 @@ def bcoo_dynamic_slice(mat: BCOO, start_indices: Sequence[Any], slice_sizes: Seq
     indices = lax.dynamic_slice(indices, (*batch, zero, zero), (*batch_sizes, mat.nse, mat.n_sparse))
     if not mat.n_sparse:
         return BCOO((data, indices), shape=sizes)
-    lengths = np.array(split_shape(mat.shape, mat.n_batch, mat.n_sparse)[1], indices.dtype)
-    widths = np.array(sparse_sizes, indices.dtype)
+    lengths = size_array(split_shape(mat.shape, mat.n_batch, mat.n_sparse)[1], indices.dtype)
+    widths = size_array(sparse_sizes, indices.dtype)
     first = jnp.stack([i.astype(indices.dtype) for i in sparse])
     first = jnp.clip(jnp.where(first < 0, first + lengths, first), 0, lengths - widths)
     inside = jnp.all((indices >= first) & (indices < first + widths), -1)
