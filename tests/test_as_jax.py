@@ -273,8 +273,8 @@ def test_private_names(tmp_path):
     ]  # fmt: skip
 
 
-def test_contractions_of_haliax(tmp_path):
-    """A contraction path by opt_einsum, with a product of one's own, and the rows of each expert times its matrix."""
+def test_private_names_that_haliax_uses(tmp_path):
+    """Einsum by a path, with a product of one's own; rows of each expert times its matrix; the mesh of a thread."""
     out = run(
         """
         import jax, jax.numpy as jnp, numpy as np, opt_einsum
@@ -296,6 +296,12 @@ def test_contractions_of_haliax(tmp_path):
         want = np.stack([x[0] @ y, 2 * x[1] @ y])
         print(np.allclose(gmm(jnp.array(x), matrices, sizes, tiling=(8, 8, 8)), want, rtol=1e-5))
         print(np.allclose(gmm(jnp.array(x), matrices.swapaxes(1, 2), sizes, transpose_rhs=True), want, rtol=1e-5))
+        from jax.interpreters.pxla import thread_resources
+
+        mesh = jax.make_mesh((1,), ("x",))
+        with mesh:
+            print(jax.sharding.get_abstract_mesh().empty, thread_resources.env.physical_mesh is mesh)
+        print(jax.sharding.SingleDeviceSharding(jax.devices()[0])._device)
         for refused in (lambda: gmm(x, matrices, sizes, existing_out=want), einsum._default_poly_einsum_handler):
             try:
                 refused()
@@ -305,7 +311,7 @@ def test_contractions_of_haliax(tmp_path):
         tmp_path=tmp_path,
     )
     assert out.splitlines() == [
-        "True 2 {}", "True", "True",
+        "True 2 {}", "True", "True", "True True", "cpu:0",
         "megablox.gmm: xpr takes no group_offset and no existing_out; use lax.ragged_dot.",
         "haliax: dot with a `dot_general` of its own has no contraction path of symbolic sizes.",
     ]  # fmt: skip

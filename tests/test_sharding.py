@@ -66,11 +66,30 @@ def test_one_axis_name_may_stand_alone():
 
 def test_the_mesh_of_each_thread():
     mesh = line()
-    with mesh, ThreadPoolExecutor(1) as pool:
-        with mesh:
-            assert pool.submit(lambda: xpr.sharding.get_mesh().empty).result()
+    with xpr.set_mesh(mesh), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: xpr.sharding.get_mesh().empty).result()
         assert xpr.sharding.get_mesh() is mesh
     assert xpr.sharding.get_mesh().empty and xpr.P is P
+
+
+def test_specs_alone_know_the_mesh_of_a_with_block():
+    """As in JAX, where haliax looks for the one of these first."""
+    mesh, seen = line(), []
+
+    def axes_of(x):
+        seen.append(xpr.sharding.get_abstract_mesh())
+        return x
+
+    with mesh:
+        assert xpr.sharding.get_mesh().empty and xpr.sharding.get_abstract_mesh().empty
+        xpr.jit(axes_of)(1.0)
+        with xpr.sharding.use_abstract_mesh(mesh.abstract_mesh):
+            assert xpr.sharding.get_abstract_mesh() == mesh.abstract_mesh
+            xpr.jit(axes_of)(1.0)
+        xpr.shard_map(axes_of, mesh=mesh, in_specs=P("x"), out_specs=P("x"))(jnp.ones(2))
+    with xpr.set_mesh(mesh), mesh:
+        assert xpr.sharding.get_mesh() is mesh and xpr.sharding.get_abstract_mesh() == mesh.abstract_mesh
+    assert [each.axis_names for each in seen] == [(), ("x",), ("x",)]
 
 
 def test_texts():

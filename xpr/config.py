@@ -53,6 +53,7 @@ class Settings(threading.local):
     debug_infs: bool = _flag("XPR_DEBUG_INFS")
     default_device: Any = None
     mesh: Any = None  # the mesh of partition specs without one, see set_mesh
+    context_mesh: Any = None  # that of set_mesh and of what names axes inside, which `with mesh:` alone does not change
     program_mesh: Any = None  # that of set_mesh, on whose devices programs run whose arguments are on none by name
     default_matmul_precision: str | None = os.environ.get("XPR_DEFAULT_MATMUL_PRECISION")
     while_checkpoints: int = 64
@@ -129,7 +130,7 @@ class Settings(threading.local):
 
 
 _FOR_TRACING = (
-    "enable_x64", "default_device", "disable_jit", "mesh", "program_mesh", "while_checkpoints",
+    "enable_x64", "default_device", "disable_jit", "mesh", "context_mesh", "program_mesh", "while_checkpoints",
     "default_matmul_precision", "numpy_rank_promotion", "numpy_dtype_promotion", "user_contexts", "default_prng_impl",
     "threefry_partitionable", "enable_custom_prng", "explicit_x64_dtypes", "check_static_indices",
     "random_seed_offset", "xla_metadata", "auto_pcast", "remove_size_one_mesh_axis_from_type", "disable_bwd_checks",

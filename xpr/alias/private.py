@@ -18,11 +18,12 @@ import numpy as np
 
 import xpr
 from xpr.api import jit as jit_module
+from xpr.api.current_mesh import entered_mesh
 from xpr.api.vmappable import handlers
 from xpr.api_util import DebugInfo, infer_argnums_and_argnames
 from xpr.backend.array import Array
 from xpr.backend.devices import clients
-from xpr.backend.sharding import Sharding
+from xpr.backend.sharding import Sharding, SingleDeviceSharding
 from xpr.control.callback.callback import effects_barrier
 from xpr.control.stop_gradient import stop_gradient_p
 from xpr.control.xla_call import xla_call_p
@@ -210,6 +211,14 @@ def _grouped_matmul(
     return xpr.lax.ragged_dot(lhs, rhs, group_sizes, preferred_element_type=preferred_element_type)
 
 
+class _ThreadResources:
+    """The mesh that a thread entered by `with mesh:`."""
+
+    @property
+    def env(self) -> Any:
+        return SimpleNamespace(physical_mesh=entered_mesh() or xpr.sharding.get_mesh())
+
+
 # Used by: equinox, flax, jaxtyping (register_exclusion), haiku, chex (api_boundary)
 traceback_util = SimpleNamespace(
     register_exclusion=register_exclusion,
@@ -299,11 +308,14 @@ batching = SimpleNamespace(is_vmappable=lambda x: type(x) in handlers)
 # jaxopt's tests catch it
 ad = SimpleNamespace(CustomVJPException=ClosureDerivativeError)
 config = SimpleNamespace(config=xpr.config)
+# haliax, which levanter is written with
+pxla = SimpleNamespace(thread_resources=_ThreadResources())
 
 # orbax: the devices of a sharding in this process, in order
 Sharding._addressable_device_assignment = property(  # type: ignore[attr-defined]
     lambda self: tuple([self.devices[i] for i in self.local])
 )
+SingleDeviceSharding._device = property(lambda self: self.device)  # type: ignore[attr-defined]  # haliax
 
 xpr.core.Trace.main = property(lambda self: self)  # type: ignore[attr-defined]  # equinox compares traces by it
 
@@ -346,6 +358,7 @@ MODULES: dict[str, list[Any]] = {
     "jax.experimental.pallas.ops.tpu.splash_attention.splash_attention_kernel": [],
     "jax.experimental.pallas.ops.tpu.splash_attention.splash_attention_mask": [],
     "jax.experimental.pallas.ops.tpu.megablox": [megablox],
+    "jax.interpreters.pxla": [pxla, "xpr.interpreters.pxla"],
     "jax.test_util": [test_util, "xpr.testing"],
     "jax._src": [],
     "jax._src.ad_util": [ad_util, "xpr.interpreters.ad"],

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree
-from xpr.api.current_mesh import get_abstract_mesh, with_mesh
+from xpr.api.current_mesh import current_axes, with_mesh
 from xpr.backend.sharding import NamedSharding, PartitionSpec, axes_of
 from xpr.control.devices.sharding_constraint import reshard
 from xpr.core.avals import aval_of
@@ -109,7 +109,7 @@ def explicit_axes(
 
     def with_explicit_axes(*args: Any, **kwargs: Any) -> Any:
         wanted = _said("explicit_axes", fun, "in_sharding", in_sharding, kwargs)
-        outer = get_abstract_mesh()
+        outer = current_axes()
         if outer.empty:
             raise ValueError(
                 f"explicit_axes: {describe_function(fun)} is called where no mesh is current. Call it in "
@@ -136,7 +136,7 @@ def _said(function: str, fun: Callable[..., Any], name: str, value: Any, kwargs:
 
 def _mesh_of(shardings: Any) -> AbstractMesh:
     """The current mesh; that of the shardings where there is none."""
-    current = get_abstract_mesh()
+    current = current_axes()
     leaves = tree.leaves(shardings, is_leaf=lambda x: isinstance(x, (NamedSharding, PartitionSpec)))
     named = next((each.mesh.abstract_mesh for each in leaves if isinstance(each, NamedSharding)), None)
     if named is None or named == current:

@@ -53,8 +53,9 @@ class set_mesh:
                 f"where its arguments are, and is to run on {'no mesh' if mesh is None else mesh.text}. Set the mesh "
                 "around the call; or name its axes alone here: sharding.use_abstract_mesh(mesh.abstract_mesh)."
             )
-        self.mesh, self.before = mesh, (settings.mesh, settings.program_mesh, context.trace)
-        settings.mesh = None if mesh is None or mesh.empty else mesh
+        self.mesh = mesh
+        self.before = (settings.mesh, settings.context_mesh, settings.program_mesh, context.trace)
+        settings.mesh = settings.context_mesh = None if mesh is None or mesh.empty else mesh
         settings.program_mesh = settings.mesh if isinstance(settings.mesh, Mesh) else None
         install_in_thread()
 
@@ -62,7 +63,7 @@ class set_mesh:
         return self.mesh
 
     def __exit__(self, *error: object) -> None:
-        settings.mesh, settings.program_mesh, context.trace = self.before
+        settings.mesh, settings.context_mesh, settings.program_mesh, context.trace = self.before
 
 
 def use_abstract_mesh(mesh: AbstractMesh) -> Any:
@@ -95,7 +96,7 @@ def use_abstract_mesh(mesh: AbstractMesh) -> Any:
 def on_devices(mesh: Mesh) -> Iterator[None]:
     """A context manager in which a mesh is the current one, and programs run on its devices."""
     before = context.trace
-    with override("mesh", mesh), override("program_mesh", mesh):
+    with override("mesh", mesh), override("context_mesh", mesh), override("program_mesh", mesh):
         install_in_thread()
         try:
             yield
@@ -109,31 +110,42 @@ def entered_mesh() -> Mesh | None:
     return mesh if isinstance(mesh, Mesh) and settings.program_mesh is None else None
 
 
-def with_mesh(mesh: AbstractMesh) -> Any:
+@contextmanager
+def with_mesh(mesh: AbstractMesh) -> Iterator[None]:
     """A context manager in which a mesh is the current one; the devices of one with the same axes remain."""
     current = settings.mesh
     if isinstance(current, Mesh) and not isinstance(mesh, Mesh) and current.shape_tuple == mesh.shape_tuple:
         mesh = current.along(mesh)
-    return override("mesh", mesh)
+    with override("mesh", mesh), override("context_mesh", mesh):
+        yield
 
 
 def get_mesh() -> Mesh:
-    """The current mesh; an empty one where there is none, or none with devices.
+    """The mesh of `set_mesh`; an empty one where there is none, or none with devices, and in `with mesh:` alone.
 
     >>> import xpr
     >>> xpr.sharding.get_mesh().empty
     True
     """
-    mesh = settings.mesh
+    mesh = settings.context_mesh
     return mesh if isinstance(mesh, Mesh) else Mesh(np.empty((), object), ())
 
 
 def get_abstract_mesh() -> AbstractMesh:
-    """The axes of the current mesh; none where there is none.
+    """The axes of the mesh of `set_mesh`, `use_abstract_mesh` or `shard_map`; none in `with mesh:` alone.
 
     >>> import xpr
     >>> with xpr.set_mesh(xpr.make_mesh((1,), ("x",))):
     ...     xpr.sharding.get_abstract_mesh()
     AbstractMesh('x': 1)
     """
-    return AbstractMesh((), ()) if settings.mesh is None else settings.mesh.abstract_mesh
+    return _axes_of(settings.context_mesh)
+
+
+def current_axes() -> AbstractMesh:
+    """The axes of the mesh that partition specs refer to; none where there is none."""
+    return _axes_of(settings.mesh)
+
+
+def _axes_of(mesh: AbstractMesh | None) -> AbstractMesh:
+    return AbstractMesh((), ()) if mesh is None else mesh.abstract_mesh

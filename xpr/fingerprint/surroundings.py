@@ -21,9 +21,9 @@ from xpr.optree_kept import optree
 OF_NO_EFFECT = frozenset({"compilation_cache_dir", "enable_compilation_cache", "traceback_filtering"})
 # Settings with which each call is to be traced, or runs otherwise; and those whose values have no text of their own.
 TRACED = (
-    "check_tracer_leaks", "debug_infs", "debug_key_reuse", "debug_nans", "default_device", "enable_checks",
-    "explain_cache_misses", "log_checkpoint_residuals", "log_compiles", "mesh", "no_execution", "no_tracing",
-    "program_mesh", "user_contexts", "xla_metadata",
+    "check_tracer_leaks", "context_mesh", "debug_infs", "debug_key_reuse", "debug_nans", "default_device",
+    "enable_checks", "explain_cache_misses", "log_checkpoint_residuals", "log_compiles", "mesh", "no_execution",
+    "no_tracing", "program_mesh", "user_contexts", "xla_metadata",
 )  # fmt: skip
 
 
