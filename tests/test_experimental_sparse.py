@@ -703,3 +703,16 @@ def test_arrays_of_symbolic_sizes():
     x[[0, 2, 4], [1, 2, 0]] = [1, 2, 3]
     for out, want in zip(exported.call(x, weights), (x @ weights, 3 * x, x.sum(1), x[::-1, 1:]), strict=True):
         close(out, want)
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (2, 1), (1, 2), (2, 2)], ids=str)
+@pytest.mark.parametrize("nse", [None, 2, 5])
+def test_summing_duplicates_keeps_batch_axes_of_size_1(sizes, nse):
+    """So keras adds the indices of another array to those of one whose rows are all the same."""
+    of_data, of_indices = sizes
+    data = np.arange(4 * of_data, dtype=np.float32).reshape(of_data, 4)
+    indices = np.broadcast_to([[[2], [0], [2], [3]]], (of_indices, 4, 1))
+    mat = sparse.BCOO((data, indices), shape=(2, 3))
+    summed = sparse.bcoo_sum_duplicates(mat, nse)
+    assert summed.data.shape == (max(sizes), nse or 2) and summed.indices.shape == (of_indices, nse or 2, 1)
+    close(summed.todense(), mat.todense())

@@ -76,8 +76,8 @@ def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
     Array([3.], dtype=float32)
     """
     _, sparse_shape, _ = split_shape(mat.shape, mat.n_batch, mat.n_sparse)
-    data, indices = parts(mat)
     if not sparse_shape:
+        data, indices = parts(mat)
         count = 1 if nse is None else operator.index(nse)
         total = jnp.sum(data, mat.n_batch, keepdims=True, dtype=data.dtype)
         padded = jnp.zeros((*data.shape[: mat.n_batch], count, *data.shape[mat.n_batch + 1 :]), data.dtype)
@@ -85,7 +85,7 @@ def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
         shape = (*indices.shape[: mat.n_batch], count, 0)
         empty = jnp.zeros(shape, indices.dtype)
         return BCOO((padded, empty), shape=mat.shape, indices_sorted=True, unique_indices=True)
-    indices = moved_out(indices, within(indices, sparse_shape), sparse_shape)
+    indices = moved_out(mat.indices, within(mat.indices, sparse_shape), sparse_shape)
 
     def numbered(indices: Any) -> Any:
         """The order of the indices, the number of each among those that differ, and how many there are."""
@@ -99,12 +99,18 @@ def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
     order, numbers, counts = over_batch(numbered, mat.n_batch)(indices)
     size = most_stored("bcoo_sum_duplicates", counts, ArgumentError) if nse is None else operator.index(nse)
 
-    def summed(data: Any, indices: Any, order: Any, numbers: Any) -> Any:
-        rows = jnp.zeros((size, *data.shape[1:]), data.dtype).at[numbers].add(data[order], mode="drop")
-        padding = jnp.broadcast_to(size_array(sparse_shape, indices.dtype), (size, len(sparse_shape)))
-        return rows, padding.at[numbers].set(indices[order], mode="drop")
+    def summed(data: Any, order: Any, numbers: Any) -> Any:
+        return jnp.zeros((size, *data.shape[1:]), data.dtype).at[numbers].add(data[order], mode="drop")
 
-    data, indices = over_batch(summed, mat.n_batch)(data, indices, order, numbers)
+    def listed(indices: Any, order: Any, numbers: Any) -> Any:
+        padding = jnp.broadcast_to(size_array(sparse_shape, indices.dtype), (size, len(sparse_shape)))
+        return padding.at[numbers].set(indices[order], mode="drop")
+
+    # Batch axes of size 1 stay in the indices, and in the data where they are of size 1 in both.
+    sizes = jnp.broadcast_shapes(mat.data.shape[: mat.n_batch], indices.shape[: mat.n_batch])
+    operands = (jnp.broadcast_to(x, (*sizes, *x.shape[mat.n_batch :])) for x in (mat.data, order, numbers))
+    data = over_batch(summed, mat.n_batch)(*operands)
+    indices = over_batch(listed, mat.n_batch)(indices, order, numbers)
     kept = within(indices, sparse_shape)
     data = jnp.where(kept.reshape(*kept.shape, *[1] * mat.n_dense), data, 0)
     return BCOO((data, indices), shape=mat.shape, indices_sorted=True, unique_indices=True)
