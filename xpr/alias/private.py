@@ -361,6 +361,7 @@ MODULES: dict[str, list[Any]] = {
     "jax.interpreters.pxla": [pxla, "xpr.interpreters.pxla"],
     "jax.test_util": [test_util, "xpr.testing"],
     "jax._src": [],
+    "jax._src.ad_checkpoint": ["xpr.ad_checkpoint"],
     "jax._src.ad_util": [ad_util, "xpr.interpreters.ad"],
     "jax._src.api": [api, "xpr"],
     "jax._src.api_util": ["xpr.api_util"],
