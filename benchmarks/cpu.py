@@ -54,6 +54,7 @@ ELEMENTWISE: dict[str, Operation] = {
     "arctan2": (lambda np, x, y: np.arctan2(x, y), lambda normal, n: [normal(n), normal(n)]),
     "abs(x) ** 2.5": (lambda np, x: np.abs(x) ** 2.5, one),
     "x % 0.7": (lambda np, x: np.remainder(x, 0.7), one),
+    "floor_divide": (lambda np, x, y: np.floor_divide(x, y), lambda normal, n: [normal(n), normal(n)]),
     "exp(1j * x)": (lambda np, x: np.exp(1j * x), one),
 }  # fmt: skip
 ORDER: dict[str, Operation] = {
@@ -74,8 +75,15 @@ ORDER: dict[str, Operation] = {
 REDUCTIONS: dict[str, Operation] = {
     "sum": (lambda np, x: np.sum(x), one),
     "sum along axis 0, rows of 1000": (lambda np, x: np.sum(x, 0), lambda normal, n: [normal(n // 1000, 1000)]),
+    "sum of rows of 3": (lambda np, x: np.sum(x, 1), lambda normal, n: [normal(n // 3, 3)]),
     "max of rows of 1000": (lambda np, x: np.max(x, 1), lambda normal, n: [normal(n // 1000, 1000)]),
     "max along axis 0, rows of 1000": (lambda np, x: np.max(x, 0), lambda normal, n: [normal(n // 1000, 1000)]),
+    "dot of two vectors": (lambda np, x, y: np.dot(x, y), lambda normal, n: [normal(n), normal(n)]),
+    "matrix times vector, rows of 1000": (
+        lambda np, a, x: np.matmul(a, x),
+        lambda normal, n: [normal(n // 1000, 1000), normal(1000)],
+    ),
+    "tile of three": (lambda np, x: np.tile(x, (3,)), one),
     "transpose, rows of 1000": (
         lambda np, x: np.reshape(np.transpose(x), (-1,)),  # NumPy's copy would stay transposed
         lambda normal, n: [normal(n // 1000, 1000)],

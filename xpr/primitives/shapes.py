@@ -386,6 +386,7 @@ def _reshape_abstract(aval: ShapedArray, *, new_sizes: tuple[int, ...]) -> Shape
 
 
 _FEW_TILES, _MANY_ELEMENTS = 8, 1 << 10
+_LARGE_RESULT = 1 << 26  # bytes, from which on memory is new, and several threads write it sooner than one concatenates
 
 
 def _reshape_lower(b: Builder, x: Value, aval: ShapedArray, *, new_sizes: tuple[int, ...]) -> Value:
@@ -395,7 +396,9 @@ def _reshape_lower(b: Builder, x: Value, aval: ShapedArray, *, new_sizes: tuple[
     concatenated ones.
     """
     repeated = b.broadcast_source(x) if b.platform == "cpu" and not b.may_be_partitioned else None
-    if repeated is None or not new_sizes or x.aval.ndim < 2 or aval.is_symbolic or aval.size < _MANY_ELEMENTS:
+    if repeated is None or not new_sizes or x.aval.ndim < 2 or aval.is_symbolic:
+        return b.reshape(x, new_sizes)
+    if aval.size < _MANY_ELEMENTS or aval.size * aval.dtype.itemsize >= _LARGE_RESULT:
         return b.reshape(x, new_sizes)
     source, axes = repeated
     *outer, times, n = x.aval.shape
