@@ -38,7 +38,7 @@ _MULTIPLIED_AS = {**OF_TWO_BITS, dtypes.float4_e2m1fn: dtypes.float32}
 
 _MULTIPLIED_IN_C = (dtypes.float32, dtypes.float64)
 _FEW_TERMS, _SMALL_MATRIX = 2, 1 << 14  # elements
-_OF_ONE_THREAD = (1 << 24) // CORES  # elements that one thread multiplies and adds as soon as XLA's loops on all cores
+_OF_ONE_THREAD = (3 << 22) // CORES  # bytes that one thread multiplies and adds as soon as XLA's loops on all cores
 _FEW_PRODUCTS, _FEW_ALONG_ROWS = 1 << 9, 1 << 19
 
 
@@ -105,9 +105,9 @@ def lower_dot_general(
 def _by_vector(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: Numbers) -> Value | None:
     """The product of a matrix and a vector, or of two vectors, by c/matvec.c; None if XLA is to compute it.
 
-    XLA writes code for each, which takes 30 ms to compile and no less to run: up to six times as long, and on two cores
-    as long from eight million elements on. Larger operands that the program computes, it computes in the same loop. In
-    loops that are one kernel the product is part of that.
+    XLA writes code for each, which takes 30 ms to compile and no less to run: up to four times as long; from 6 MB on
+    less, on two cores. Large operands that the program computes, it computes in the same loop. In loops that are one
+    kernel the product is part of that.
     """
     (lc, rc), (lb, _) = numbers
     is_possible = b.runs_once and native_calls.are_possible(b, lhs.aval) and native_calls.are_possible(b, rhs.aval)
@@ -117,8 +117,8 @@ def _by_vector(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: Nu
     matrix, (axis,) = _before_transpose(b, matrix, contracted)
     size, terms = matrix.aval.size, matrix.aval.shape[axis]
     are_in_memory = matrix not in b.definitions and (vector not in b.definitions or out.size > 1)
-    is_small = 0 < size <= (_OF_ONE_THREAD if are_in_memory else _SMALL_MATRIX)
-    if not is_small or terms < _FEW_TERMS or out.size != size // terms or axis not in (0, matrix.aval.ndim - 1):
+    most = _OF_ONE_THREAD // out.dtype.itemsize if are_in_memory else _SMALL_MATRIX
+    if not 0 < size <= most or terms < _FEW_TERMS or out.size != size // terms or axis not in (0, matrix.aval.ndim - 1):
         return None
     along_rows = axis == matrix.aval.ndim - 1
     sizes = (out.size, terms, 1) if along_rows else (terms, out.size, 0)
