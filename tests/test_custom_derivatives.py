@@ -991,6 +991,16 @@ def test_rules_get_arguments_that_are_numbers_as_they_are():
         assert xpr.vjp(xpr.vmap(cube), 2 * jnp.ones(2))[1](jnp.ones(2))[0].tolist() == [12, 12]
 
 
+def test_rules_get_other_arguments_as_arrays():
+    """A scalar array stays one, also where the program that calls the function holds its value as a number."""
+    f = xpr.custom_vjp(lambda x, n: x * n)
+    f.defvjp(lambda x, n: (x * n, n + jnp.zeros(n.shape, n.dtype)), lambda n, ct: (ct * n, None))
+    outer = xpr.custom_vjp(lambda x: f(x, jnp.asarray(3)))
+    outer.defvjp(lambda x: xpr.vjp(xpr.jit(lambda x: f(x, jnp.asarray(3))), x), lambda pullback, ct: pullback(ct))
+    for function in (lambda x: f(x, jnp.asarray(3)), xpr.jit(lambda x: f(x, jnp.asarray(3))), outer):
+        assert float(xpr.grad(function)(2.0)) == float(xpr.jit(xpr.grad(function))(2.0)) == 3
+
+
 def test_zeros_of_pytrees():
     primal = {"x": jnp.ones(3), "n": (1, None)}
     zeros = zero_from_primal(primal)

@@ -243,7 +243,7 @@ def _flat_rule(call: FlatCall, symbolic_zeros: bool) -> FlatFun:
     def jvp(constants: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         _, rule, static = call.with_constants(split_list(constants, len(call.constants))[0])
         user_tangents = [tangent_for_user(t, symbolic_zeros) for t in tangents]
-        values = map(rules.value_for_user, primals)
+        values = call.for_rule(primals)
         primal_tree, tangent_tree = (tree.unflatten_sorted(call.in_tree, xs)[0] for xs in (values, user_tangents))
         pair = rule(*static.values(), primal_tree, tangent_tree)
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:

@@ -256,7 +256,7 @@ def _flat_rule(call: FlatCall, symbolic_zeros: bool) -> FlatFun:
     def fwd(constants: Sequence[Any], primals: Sequence[Any], active: tuple[bool, ...]) -> Any:
         constants, _ = split_list(constants, n)
         _, (user_fwd, _), static = call.with_constants(constants)
-        values = list(map(rules.value_for_user, primals))
+        values = call.for_rule(primals)
         leaves = list(map(CustomVJPPrimal, values, active)) if symbolic_zeros else values
         pair = user_fwd(*call.arguments(static, leaves))
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:

@@ -136,12 +136,7 @@ def row_zero(zero: Zero) -> Zero:
     return Zero(zero.aval.without_axis(0))
 
 
-# -- What rules are given
-
-
-def value_for_user(x: Any) -> Any:
-    """An argument as a user's rule gets it: numbers of Python as they are, which may be sizes or static arguments."""
-    return x if type(x) in PYTHON_SCALARS else as_array(x)
+# -- Tangents
 
 
 def tangent_for_user(tangent: Any, symbolic_zeros: bool) -> Any:
@@ -314,10 +309,13 @@ class FlatCall:
     and the static arguments (those that are no operands, by position), all closing over the given constants.
     """
 
-    __slots__ = ("closures", "in_tree", "out_tree", "count", "name")
+    __slots__ = ("are_numbers", "closures", "in_tree", "out_tree", "count", "name")
 
-    def __init__(self, name: str, closures: Closures, in_tree: tree.PyTreeDef, count: int):
-        self.name, self.closures, self.in_tree, self.count = name, closures, in_tree, count
+    def __init__(
+        self, name: str, closures: Closures, in_tree: tree.PyTreeDef, are_numbers: tuple[bool, ...], count: int
+    ):
+        self.name, self.closures, self.in_tree, self.are_numbers = name, closures, in_tree, are_numbers
+        self.count = count
         self.out_tree: Any = None
 
     @classmethod
@@ -327,7 +325,8 @@ class FlatCall:
         leaves, in_tree = tree.flatten(
             (tuple([x for i, x in enumerate(args) if i not in static]) if static else args, {})
         )
-        return cls(custom.name, Closures(custom.fun, rules, static), in_tree, len(args)), leaves
+        are_numbers = tuple([type(x) in PYTHON_SCALARS for x in leaves])
+        return cls(custom.name, Closures(custom.fun, rules, static), in_tree, are_numbers, len(args)), leaves
 
     @property
     def constants(self) -> list[Any]:
@@ -339,6 +338,13 @@ class FlatCall:
     def arguments(self, static: dict[int, Any], leaves: Sequence[Any]) -> tuple[Any, ...]:
         """The arguments as the user's function takes them."""
         return self.with_static(static, tree.unflatten_sorted(self.in_tree, leaves)[0])
+
+    def for_rule(self, leaves: Sequence[Any]) -> list[Any]:
+        """Leaves as a rule gets them: numbers that the caller gave, which may be sizes, as they are, others as arrays."""
+        return [
+            x if is_number and type(x) in PYTHON_SCALARS else as_array(x)
+            for x, is_number in zip(leaves, self.are_numbers, strict=True)
+        ]
 
     def __call__(self, *operands: Any) -> list[Any]:
         constants, leaves = split_list(operands, len(self.constants))
