@@ -340,7 +340,7 @@ class FlatCall:
         return self.with_static(static, tree.unflatten_sorted(self.in_tree, leaves)[0])
 
     def for_rule(self, leaves: Sequence[Any]) -> list[Any]:
-        """Leaves as a rule gets them: numbers that the caller gave, which may be sizes, as they are, others as arrays."""
+        """Leaves as a rule gets them: numbers that the caller gave as they are, for sizes, others as arrays."""
         return [
             x if is_number and type(x) in PYTHON_SCALARS else as_array(x)
             for x, is_number in zip(leaves, self.are_numbers, strict=True)
