@@ -389,6 +389,20 @@ def test_shares_in_a_cumulative_log_sum_of_infinities(x, expected, reverse):
     np.testing.assert_allclose(found, np.array(expected)[::step, ::step])
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("first", [[], [complex(-np.inf, 1)], [complex(-np.inf, 1), complex(-np.inf, 2)]])
+def test_logarithms_of_complex_zeros_add_nothing_to_a_cumulative_log_sum(first, reverse):
+    """exp(-inf + iy) is 0 for every y."""
+    step = -1 if reverse else 1
+    numbers = np.array([1 + 2j, 1 + 3j, complex(-np.inf, 2)], np.complex64)
+    x = np.array([*first, *numbers], np.complex64)[::step].copy()
+    expected = np.log(np.cumsum(np.exp(numbers)))
+    for function in (lax.cumlogsumexp, xpr.jit(lax.cumlogsumexp, static_argnames="reverse")):
+        found = np.asarray(function(x, reverse=reverse))[::step]
+        assert np.all(found.real[: len(first)] == -np.inf)
+        values_close(found[len(first) :], expected)
+
+
 @pytest.mark.parametrize("name", ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"])
 def test_cumulative_functions(name):
     tied = np.array([1, 1, 1, 2, 2, 0], np.float32)

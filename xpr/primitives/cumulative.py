@@ -243,38 +243,38 @@ def _but_last_and_but_first(length: int, reverse: bool) -> tuple[tuple[int, int]
 
 
 def _extreme_jvp(x: Any, t: Any, y: Any, axis: int, reverse: bool) -> Any:
-    """The tangent of the value before, or of this element, whichever is the result; of equal ones, half of each."""
+    """y'[k] is y'[k-1] where y[k] = y[k-1], and x'[k] where y[k] = x[k]; half of each where both are equal."""
     length = aval_of(x).shape[axis]
     if surely_below(length, 2):
         return t
     before, here = _but_last_and_but_first(length, reverse)
     last, x, y = (slice_in_dim(v, *part, axis=axis) for v, part in ((y, before), (x, here), (y, here)))
-    one, half, none = (full(aval_of(x).shape, value, aval_of(x).dtype) for value in (1, 0.5, 0))
-    before_share = select(eq(last, x), half, select(eq(last, y), one, none))
-    before_share = _behind_first(before_share, 0, axis, reverse)
-    share = sub(full(aval_of(t).shape, 1, aval_of(t).dtype), before_share)
-    return linear_recurrence(before_share, mul(share, t), axis, reverse)
+    one, half, zero = (full(aval_of(x).shape, value, aval_of(x).dtype) for value in (1, 0.5, 0))
+    share_of_last = select(eq(last, x), half, select(eq(last, y), one, zero))
+    share_of_last = _behind_first(share_of_last, 0, axis, reverse)
+    share_of_x = sub(full(aval_of(t).shape, 1, aval_of(t).dtype), share_of_last)
+    return linear_recurrence(share_of_last, mul(share_of_x, t), axis, reverse)
 
 
 def _written_step(fun: Callable[[Any, Any], Any]) -> Callable[[Builder, Value, Value], Value]:
-    """A step that writes the operations of a function."""
+    """The `step` of `cumulative` that lowers a function of two arrays, as it would be lowered in a program."""
     return lambda b, left, right: written(b, lambda x, y: [fun(x, y)], [left, right])[0]
 
 
-def _of_complex_too(start: Callable[[np.dtype], Any]) -> Callable[[np.dtype], Any]:
-    """The start of a maximum or minimum; that of complex numbers has it as both parts."""
+def _extended_to_complex(bound: Callable[[np.dtype], Any]) -> Callable[[np.dtype], Any]:
+    """The least or greatest number of a dtype; of a complex one, the number whose two parts are that of the parts."""
 
-    def of(dtype: np.dtype) -> Any:
+    def of_dtype(dtype: np.dtype) -> Any:
         if dtype not in dtypes.COMPLEX:
-            return start(dtype)
-        part = start(dtypes.real_part_of(dtype))
+            return bound(dtype)
+        part = bound(dtypes.real_part_of(dtype))
         return complex(part, part)
 
-    return of
+    return of_dtype
 
 
 cummax_p = cumulative(
-    "cummax", over=ANY, step=_written_step(max), start=_of_complex_too(least), accumulate=np.maximum.accumulate,
+    "cummax", over=ANY, step=_written_step(max), start=_extended_to_complex(least), accumulate=np.maximum.accumulate,
     jvp=_extreme_jvp, in_c=MAXIMUM_IN_C,
 )  # fmt: skip
 cummax = function_of(
@@ -287,7 +287,7 @@ cummax = function_of(
 )
 
 cummin_p = cumulative(
-    "cummin", over=ANY, step=_written_step(min), start=_of_complex_too(greatest), accumulate=np.minimum.accumulate,
+    "cummin", over=ANY, step=_written_step(min), start=_extended_to_complex(greatest), accumulate=np.minimum.accumulate,
     jvp=_extreme_jvp, in_c=MINIMUM_IN_C,
 )  # fmt: skip
 cummin = function_of(
@@ -317,17 +317,22 @@ def _join_logarithms(b: Builder, x: Value, y: Value) -> Value:
 
 
 def _joined_complex_logarithms(x: Any, y: Any) -> Any:
-    """The same, with the greater real part taken out, and the imaginary part within pi of 0."""
+    """log(e^x + e^y) of complex numbers: the one with the greater real part is factored out.
+
+    The imaginary part is between -pi and pi. Where the lesser real part is -inf its exponential is 0, at any angle.
+    """
     is_first = ge(real(x), real(y))
     greater, lesser = select(is_first, x, y), select(is_first, y, x)
     joined = add(greater, log1p(exp(sub(lesser, greater))))
     joined = select(eq(x, y), add(x, scalar(math.log(2), x)), joined)
+    joined = select(eq(real(lesser), scalar(-math.inf, real(lesser))), greater, joined)
     angle = imag(joined)
     turn = scalar(2 * math.pi, angle)
     return complex_(real(joined), sub(angle, mul(turn, round(div(angle, turn), RoundingMethod.TO_NEAREST_EVEN))))
 
 
 def _accumulate_logarithms(x: np.ndarray, axis: int) -> np.ndarray:
+    """cumlogsumexp in NumPy, whose logaddexp takes no complex numbers: of these row after row."""
     if x.dtype not in dtypes.COMPLEX:
         return np.logaddexp.accumulate(x, axis)
     rows = np.moveaxis(x.copy(), axis, 0)
