@@ -48,36 +48,47 @@ def _operands(name: str, arrays: Any, dtype: Any) -> list[Any]:
 
 
 def _is_stacked(arrays: Any) -> bool:
-    """Whether the arrays are given as one, along whose first axis they lie."""
+    """Whether `arrays` is one array, whose slices along its first axis are the arrays to join."""
     return type(arrays) is Array or isinstance(arrays, (Tracer, np.ndarray))
 
 
 def _stacked(name: str, arrays: Any, dtype: Any) -> Any:
-    """The array that arrays are given as, in the dtype.
+    """One array whose slices along its first axis are to be joined, in the dtype.
 
     Raises:
-      ValueError: it has no axis, or no element along it.
+      ValueError: it has no axes, or no slices.
     """
     x = as_operand(arrays)
-    one_axis(0, aval_of(x).ndim)
+    if aval_of(x).ndim == 0:
+        raise ArgumentError(f"{name}: takes a sequence of arrays, or one with axes, and got {aval_of(x).str_short()}.")
     if aval_of(x).shape[0] == 0:
         raise ValueError(f"{name}: needs at least one array.")
     return x if dtype is None else convert(x, requested_dtype(dtype))
 
 
-def _merged(stacked: Any, axis: int) -> Any:
-    """The arrays along the first axis of one, joined along an axis of theirs."""
+def _concatenated_slices(stacked: Any, axis: int) -> Any:
+    """The slices of an array along its first axis, concatenated along an axis of theirs: a transpose and a reshape."""
     moved = move_axis(stacked, 0, axis)
     shape = aval_of(moved).shape
     return reshape(moved, (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
 
 
-def _joined(name: str, arrays: Any, dtype: Any, axes_added: Callable[[int], tuple[int, ...]], axis: int) -> Any:
-    """Arrays with the axes of size 1 that a function of their number of axes names, joined along `axis` or the last."""
+def _concatenated_with_axes_added(
+    name: str, arrays: Any, dtype: Any, axes_added: Callable[[int], tuple[int, ...]], axis: int
+) -> Any:
+    """Arrays with axes of size 1 added, concatenated along `axis`, or along their last axis if they have fewer.
+
+    Args:
+      name: that of the public function.
+      arrays: a sequence of arrays, or one array whose slices along its first axis they are.
+      dtype: of the result; None for the dtype to which all promote.
+      axes_added: the axes to add to an array, by its number of axes.
+      axis: counted from the front.
+    """
     if _is_stacked(arrays):
         stacked = _stacked(name, arrays, dtype)
         stacked = expand_dims(stacked, [i + 1 for i in axes_added(aval_of(stacked).ndim - 1)])
-        return _merged(stacked, min(axis, aval_of(stacked).ndim - 2))
+        return _concatenated_slices(stacked, min(axis, aval_of(stacked).ndim - 2))
     operands = _operands(name, arrays, dtype)
     operands = [expand_dims(x, axes) if (axes := axes_added(aval_of(x).ndim)) else x for x in operands]
     return concatenate(operands, min(axis, aval_of(operands[0]).ndim - 1))
@@ -101,9 +112,11 @@ def concatenate(arrays: Any, axis: int | None = 0, dtype: Any = None) -> Any:
     >>> jnp.concatenate([jnp.arange(2), jnp.array([0.5])])
     Array([0. , 1. , 0.5], dtype=float32)
     """
-    if _is_stacked(arrays) and np.ndim(arrays) > 1:
+    if _is_stacked(arrays) and np.ndim(arrays) != 1:
         stacked = _stacked("concatenate", arrays, dtype)
-        return ravel(stacked) if axis is None else _merged(stacked, one_axis(axis, aval_of(stacked).ndim - 1))
+        if axis is None:
+            return ravel(stacked)
+        return _concatenated_slices(stacked, one_axis(axis, aval_of(stacked).ndim - 1))
     operands = _operands("concatenate", arrays, dtype)
     if axis is None:
         operands, axis = [ravel(x) for x in operands], 0
@@ -200,7 +213,7 @@ def vstack(tup: Any, dtype: Any = None) -> Any:
     Array([[0, 1],
            [0, 1]], dtype=int32)
     """
-    return _joined("vstack", tup, dtype, axes_to_2d, 0)
+    return _concatenated_with_axes_added("vstack", tup, dtype, axes_to_2d, 0)
 
 
 def hstack(tup: Any, dtype: Any = None) -> Any:
@@ -220,7 +233,7 @@ def hstack(tup: Any, dtype: Any = None) -> Any:
     >>> jnp.hstack([jnp.arange(2), 7])
     Array([0, 1, 7], dtype=int32)
     """
-    return _joined("hstack", tup, dtype, axes_to_1d, 1)
+    return _concatenated_with_axes_added("hstack", tup, dtype, axes_to_1d, 1)
 
 
 def dstack(tup: Any, dtype: Any = None) -> Any:
@@ -240,7 +253,7 @@ def dstack(tup: Any, dtype: Any = None) -> Any:
     >>> jnp.dstack([jnp.arange(2), jnp.arange(2)]).shape
     (1, 2, 2)
     """
-    return _joined("dstack", tup, dtype, axes_to_3d, 2)
+    return _concatenated_with_axes_added("dstack", tup, dtype, axes_to_3d, 2)
 
 
 def column_stack(tup: Any) -> Any:
@@ -251,7 +264,7 @@ def column_stack(tup: Any) -> Any:
     Array([[0, 1],
            [1, 1]], dtype=int32)
     """
-    return _joined("column_stack", tup, None, lambda n: tuple(range(n, 2)), 1)
+    return _concatenated_with_axes_added("column_stack", tup, None, lambda n: tuple(range(n, 2)), 1)
 
 
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:

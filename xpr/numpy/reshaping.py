@@ -415,12 +415,12 @@ def axes_to_1d(n: int) -> tuple[int, ...]:
 
 
 def axes_to_2d(n: int) -> tuple[int, ...]:
-    """Those that make it one of at least two."""
+    """The axes of size 1 that make an array of n axes one of at least two: in front."""
     return tuple(range(2 - n))
 
 
 def axes_to_3d(n: int) -> tuple[int, ...]:
-    """Those that make it one of at least three."""
+    """The axes of size 1 that make an array of n axes one of at least three: on both sides of a vector."""
     return ((0, 1, 2), (0, 2), (2,))[n] if n < 3 else ()
 
 
