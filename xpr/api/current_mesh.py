@@ -81,15 +81,15 @@ def use_abstract_mesh(mesh: AbstractMesh) -> Any:
     """
     if not isinstance(mesh, AbstractMesh):
         raise ArgumentError(f"use_abstract_mesh: Expected an AbstractMesh, and got {describe(mesh)}.")
-    around = settings.program_mesh
-    if around is None or isinstance(mesh, Mesh) or mesh.manual_axes or mesh.empty:
+    current = settings.program_mesh
+    if current is None or isinstance(mesh, Mesh) or mesh.manual_axes or mesh.empty:
         return with_mesh(mesh)
-    if mesh.size != around.size:
+    if mesh.size != current.size:
         raise ValueError(
-            f"use_abstract_mesh cannot change the size of the current mesh, {around.text}, of {around.size} devices: "
+            f"use_abstract_mesh cannot change the size of the current mesh, {current.text}, of {current.size} devices: "
             f"that of {mesh.text} is {mesh.size}. Call set_mesh with a mesh of as many."
         )
-    return on_devices(around.along(mesh))
+    return on_devices(current.along(mesh))
 
 
 @contextmanager
@@ -121,7 +121,7 @@ def with_mesh(mesh: AbstractMesh) -> Iterator[None]:
 
 
 def get_mesh() -> Mesh:
-    """The mesh of `set_mesh`; an empty one where there is none, or none with devices, and in `with mesh:` alone.
+    """The mesh of `set_mesh`; an empty one where there is none, or it has no devices. `with mesh:` does not set it.
 
     >>> import xpr
     >>> xpr.sharding.get_mesh().empty
@@ -132,7 +132,7 @@ def get_mesh() -> Mesh:
 
 
 def get_abstract_mesh() -> AbstractMesh:
-    """The axes of the mesh of `set_mesh`, `use_abstract_mesh` or `shard_map`; none in `with mesh:` alone.
+    """The axes of the mesh of `set_mesh`, `use_abstract_mesh` or `shard_map`; none elsewhere, `with mesh:` included.
 
     >>> import xpr
     >>> with xpr.set_mesh(xpr.make_mesh((1,), ("x",))):

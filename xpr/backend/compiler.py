@@ -182,9 +182,9 @@ def _compiled_once(text: str, device: Device, options: Any, stubs: Sequence[Any]
 
 
 def _partitioned_once(text: str, devices: Sequence[Device], options: Any) -> Any:
-    """A program on several devices, the same one for the same text if it is small.
+    """A program on several devices; the same one for the same text if it is small and the devices are of one process.
 
-    Processes may compile theirs together, and do so each time.
+    Several processes compile a program together, so each has to compile it whenever the others do.
     """
     if len({device.process_index for device in devices}) > 1:
         return _compiled(text, devices, options, ())
@@ -197,7 +197,7 @@ def _partitioned_once(text: str, devices: Sequence[Device], options: Any) -> Any
 
 
 def _remember(key: Any, program: Any, text: str) -> None:
-    """Keeps a small program as the latest."""
+    """Keeps a small program as the one that was used last, and drops the one that was not used for longest."""
     if len(text) <= _RECENT_TEXT:
         _recent[key] = program
         if len(_recent) > _RECENT_PROGRAMS:

@@ -46,13 +46,13 @@ def _prepared(name: str, x: Any, axis: Any, where: Any) -> tuple[Any, ...]:
     return x, axes, names, mask_of(name, where, aval_of(x).shape)
 
 
-def _of_names(program: CompiledFunction, names: tuple[str, ...]) -> Any:
-    """The program, or its function where mapped axes are named: their sizes are not part of the program's cache key."""
+def _over_mapped(program: CompiledFunction, names: tuple[str, ...]) -> Any:
+    """The program, or where mapped axes are named its function: their sizes are not part of the program's cache key."""
     return partial(program.fun, names=names) if names else program
 
 
-def _hidden(x: Any, where: Any) -> Any:
-    """The operand with -inf where it is masked."""
+def _masked(x: Any, where: Any) -> Any:
+    """The operand with -inf where `where` is False."""
     return x if where is None else select(where, x, full(aval_of(x).shape, -np.inf, aval_of(x).dtype))
 
 
@@ -75,6 +75,7 @@ def _finite_or_zero(x: Any) -> Any:
 
 
 def _shifted(x: Any, shape: tuple[int, ...], axes: tuple[int, ...], names: tuple[str, ...], is_masked: bool) -> Any:
+    """x less its maximum over the axes, so that no exponential overflows."""
     top = _greatest(x, shape, axes, names)
     if is_masked:
         top = _finite_or_zero(top)  # it is -inf in a row that is masked everywhere
@@ -101,12 +102,12 @@ def softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     Array([0.5, 0.5, 0. ], dtype=float32)
     """
     x, axes, names, *mask = _prepared("nn.softmax", x, axis, where)
-    return _of_names(_softmax, names)(x, *mask, axes=axes)
+    return _over_mapped(_softmax, names)(x, *mask, axes=axes)
 
 
 @compiled
 def _softmax(x: Any, where: Any = None, *, axes: tuple[int, ...], names: tuple[str, ...] = ()) -> Any:
-    return _weights(axes, names, where is not None, _hidden(x, where))
+    return _weights(axes, names, where is not None, _masked(x, where))
 
 
 @partial(custom_jvp, nondiff_argnums=(0, 1, 2))
@@ -148,15 +149,15 @@ def log_softmax(x: Any, axis: Any = -1, where: Any = None) -> Any:
     Array([-1000.,     0.], dtype=float32)
     """
     x, axes, names, *mask = _prepared("nn.log_softmax", x, axis, where)
-    return _of_names(_log_softmax, names)(x, *mask, axes=axes)
+    return _over_mapped(_log_softmax, names)(x, *mask, axes=axes)
 
 
 @compiled
 def _log_softmax(x: Any, where: Any = None, *, axes: tuple[int, ...], names: tuple[str, ...] = ()) -> Any:
-    x, shape = _hidden(x, where), aval_of(x).shape
+    x, shape = _masked(x, where), aval_of(x).shape
     shifted = _shifted(x, shape, axes, names, where is not None)
     total = summed(e.exp(shifted), axes, names)
-    return _hidden(e.sub(shifted, broadcast_back(e.log(total), shape, axes)), where)
+    return _masked(e.sub(shifted, broadcast_back(e.log(total), shape, axes)), where)
 
 
 @compiled_eagerly("axis")
@@ -186,12 +187,12 @@ def logsumexp(
     """
     if b is None:
         a, axes, names, *mask = _prepared("nn.logsumexp", a, axis, where)
-        outs = _of_names(_logsumexp, names)(a, *mask, axes=axes, return_sign=return_sign)
+        outs = _over_mapped(_logsumexp, names)(a, *mask, axes=axes, return_sign=return_sign)
     else:
         a, b = promote_shapes(*promote_inexact(a, b))
         (a, axes, names, *mask), shape = _prepared("nn.logsumexp", a, axis, where), aval_of(a).shape
         b = broadcast_to(convert(b, aval_of(a).dtype), shape)
-        program = _of_names(_logsumexp_with_factors, names)
+        program = _over_mapped(_logsumexp_with_factors, names)
         outs = program(broadcast_to(a, shape), b, *mask, axes=axes, return_sign=return_sign)
     if keepdims:
         outs = [expand_dims(x, axes) for x in outs]
@@ -202,7 +203,7 @@ def logsumexp(
 def _logsumexp(
     a: Any, where: Any = None, *, axes: tuple[int, ...], names: tuple[str, ...] = (), return_sign: bool
 ) -> Any:
-    return _log_of_sum(_hidden(a, where), None, axes, names, return_sign)
+    return _log_of_sum(_masked(a, where), None, axes, names, return_sign)
 
 
 @compiled
@@ -210,7 +211,7 @@ def _logsumexp_with_factors(
     a: Any, b: Any, where: Any = None, *, axes: tuple[int, ...], names: tuple[str, ...] = (), return_sign: bool
 ) -> Any:
     zero = e.eq(b, e.scalar(0, b))
-    return _log_of_sum(_hidden(a, where), b, axes, names, return_sign, zero)
+    return _log_of_sum(_masked(a, where), b, axes, names, return_sign, zero)
 
 
 def _log_of_sum(
@@ -222,13 +223,13 @@ def _log_of_sum(
     those factors, and are left out where they overflow, since infinity times 0 is nan.
     """
     shape, dtype = aval_of(a).shape, aval_of(a).dtype
-    top = _finite_or_zero(_greatest(a if zero is None else _hidden(a, e.bitwise_not(zero)), shape, axes, names))
+    top = _finite_or_zero(_greatest(a if zero is None else _masked(a, e.bitwise_not(zero)), shape, axes, names))
     shift = convert(top, dtype)
     exponents = e.sub(a, broadcast_back(shift, shape, axes))
     if b is not None:
         size = e.real(exponents) if dtype in dtypes.COMPLEX else exponents
         limit = e.scalar(np.log(float(dtypes.finfo(dtype).max)) - 1, size)  # a compiled `exp` may overflow before
-        exponents = _hidden(exponents, e.bitwise_not(e.bitwise_and(zero, e.bitwise_not(e.lt(size, limit)))))
+        exponents = _masked(exponents, e.bitwise_not(e.bitwise_and(zero, e.bitwise_not(e.lt(size, limit)))))
     weights = e.exp(exponents)
     if b is not None:
         weights = e.mul(weights, b)

@@ -35,15 +35,16 @@ def reduced_axes(axis: Any, ndim: int) -> tuple[int, ...]:
 
 
 def names_in(axis: Any) -> tuple[str, ...]:
-    """The names of mapped axes in an axis argument: a name, or those among the axes of a sequence.
+    """The names of mapped axes in an axis argument, which is a name, or a sequence that may have names.
 
     Raises:
       ValueError: one is named twice.
     """
     if axis is None or type(axis) is int:
         return ()
-    listed = (axis,) if isinstance(axis, str) else axis if isinstance(axis, (tuple, list)) else ()
-    names = tuple([name for name in listed if isinstance(name, str)])
+    if isinstance(axis, str):
+        return (axis,)
+    names = tuple([name for name in axis if isinstance(name, str)]) if isinstance(axis, (tuple, list)) else ()
     if len(set(names)) != len(names):
         raise ArgumentError(f"duplicate value in 'axis': {tuple(axis)} has a repeated name of a mapped axis.")
     return names
@@ -59,7 +60,8 @@ def split_axes(axis: Any, ndim: int) -> tuple[tuple[int, ...], tuple[str, ...]]:
     names = names_in(axis)
     if not names:
         return reduced_axes(axis, ndim), ()
-    return reduced_axes(() if isinstance(axis, str) else [i for i in axis if not isinstance(i, str)], ndim), names
+    numbers = () if isinstance(axis, str) else [i for i in axis if not isinstance(i, str)]
+    return reduced_axes(numbers, ndim), names
 
 
 def broadcasts_to(shape: Sequence[Any], target: Sequence[Any]) -> bool:

@@ -25,7 +25,9 @@ __all__ = ["frexp", "ldexp", "nan_to_num", "packbits", "spacing", "unpackbits"]
 
 
 def _bit_positions(bitorder: str) -> Any:
-    """The shift of each bit of a byte, in the order of `bitorder`; XLA:CPU would read those of a constant one by one.
+    """The position of each bit of a byte, in the order of `bitorder`.
+
+    They are computed, since XLA:CPU does not vectorize a loop that reads a constant.
 
     Raises:
       ValueError: there is no such order.
@@ -58,7 +60,7 @@ def packbits(a: Any, axis: int | None = None, bitorder: str = "big") -> Any:
     >>> jnp.packbits(jnp.array([1, 0, 1]))
     Array([160], dtype=uint8)
     """
-    a, axis = _lined_up("packbits", a, axis, dtypes.INTEGERS | dtypes.BOOL)
+    a, axis = _array_and_axis("packbits", a, axis, dtypes.INTEGERS | dtypes.BOOL)
     bits = move_axis(convert(truth(a), dtypes.uint8), axis, aval_of(a).ndim - 1)
     *shape, n = aval_of(bits).shape
     count = -(-n // 8)
@@ -91,13 +93,14 @@ def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitord
     >>> jnp.unpackbits(jnp.array([160], jnp.uint8), count=3)
     Array([1, 0, 1], dtype=uint8)
     """
-    a, axis = _lined_up("unpackbits", a, axis, frozenset({dtypes.uint8}))
+    a, axis = _array_and_axis("unpackbits", a, axis, frozenset({dtypes.uint8}))
     octets = move_axis(a, axis, aval_of(a).ndim - 1)
     *shape, n = aval_of(octets).shape
-    wide = (*shape, n, 8)
-    repeated = broadcast_in_dim(octets, wide, tuple(range(len(wide) - 1)))
+    shape_of_bits = (*shape, n, 8)
+    octets = broadcast_in_dim(octets, shape_of_bits, tuple(range(len(shape) + 1)))
     masks = e.shift_left(full((8,), 1, dtypes.uint8), _bit_positions(bitorder))
-    are_set = e.ne(e.bitwise_and(repeated, broadcast_in_dim(masks, wide, (len(wide) - 1,))), np.uint8(0))
+    masks = broadcast_in_dim(masks, shape_of_bits, (len(shape) + 1,))
+    are_set = e.ne(e.bitwise_and(octets, masks), np.uint8(0))
     bits = reshape(convert(are_set, dtypes.uint8), (*shape, 8 * n))
     if count is not None:
         length = count if count >= 0 else max_dim(8 * n + count, 0)
@@ -105,7 +108,13 @@ def unpackbits(a: Any, axis: int | None = None, count: int | None = None, bitord
     return move_axis(bits, len(shape), axis)
 
 
-def _lined_up(name: str, a: Any, axis: int | None, over: frozenset[np.dtype]) -> tuple[Any, int]:
+def _array_and_axis(name: str, a: Any, axis: int | None, over: frozenset[np.dtype]) -> tuple[Any, int]:
+    """The array, flattened where `axis` is None, and the axis counted from the front.
+
+    Raises:
+      TypeError: its dtype is none of `over`.
+      ValueError: there is no such axis.
+    """
     a = as_operand(a)
     if aval_of(a).dtype not in over:
         allowed = ", ".join(sorted(map(dtypes.short_name, over)))

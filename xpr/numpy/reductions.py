@@ -45,7 +45,7 @@ class Reduction(NamedTuple):
     primitive: Primitive
     join: Callable[[Any, Any], Any]
     neutral: Callable[[np.dtype], Any]
-    over_mapped: Callable[[Any, Any], Any] | None = None  # the same over mapped axes, by their names
+    over_mapped: Callable[[Any, Any], Any] | None = None  # the collective that reduces mapped axes, by their names
     needs_elements: bool = False  # for no elements it is an error without `initial`
 
 
@@ -61,7 +61,7 @@ def reduce_over(reduction: Reduction, a: Any, axes: tuple[int, ...], names: tupl
     """The reduction of an array over its axes, counted from the front, and over mapped axes.
 
     Raises:
-      NotImplementedError: there are names, and the reduction is none of those over mapped axes.
+      NotImplementedError: there are names, and mapped axes can't be reduced so.
       AxisNameError: no axis of a name is mapped here.
     """
     result = reduction.primitive.bind(a, axes=axes) if axes or not names else a

@@ -79,10 +79,11 @@ def cumulative(
 
     Args:
       over: the dtypes it is defined for.
-      step: what joins two results, an operation of StableHLO or a function `(builder, left, right)` that writes it.
-      start: the value that changes nothing, by dtype.
-      accumulate: the same in NumPy, of an array along an axis.
-      computed_in: the dtype that results are carried along in, by the operand's.
+      step: the operation that combines two results, one of StableHLO or a function `(builder, left, right)` that writes
+        it.
+      start: the neutral element of the step, by dtype.
+      accumulate: the whole primitive in NumPy, of an array along an axis.
+      computed_in: the dtype in which results are computed, by the operand's.
       jvp: `(x, tangent, y, axis, reverse) -> tangent`; None where it is linear.
       transpose: the rule where it is linear.
       exact: NumPy gives the same bits as XLA.

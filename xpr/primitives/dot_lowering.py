@@ -1,8 +1,8 @@
 """Lowering of contractions (dot_general) to StableHLO.
 
-On CPU four kinds are lowered to other operations: products of small matrices to sums of elementwise products, those by
-a vector to calls of c/matvec.c, those of small matrices for which XLA would call oneDNN to calls of c/matmul.c, and
-products with several contracted axes to products with one.
+On CPU four kinds are lowered to other operations: products of small matrices to sums of elementwise products, products
+of a matrix and a vector, or of two vectors, to calls of c/matvec.c, products of small matrices for which XLA would call
+oneDNN to calls of c/matmul.c, and products with several contracted axes to products with one.
 
 The right operand of a matrix product gets a fusion barrier on CPU if it may be one number that is broadcast. XLA:CPU
 (jaxlib 0.10.2) hands products to a library, together with what computes their operands, and there the product with such
@@ -105,9 +105,9 @@ def lower_dot_general(
 def _by_vector(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: Numbers) -> Value | None:
     """The product of a matrix and a vector, or of two vectors, by c/matvec.c; None if XLA is to compute it.
 
-    XLA writes code for each, which takes 30 ms to compile and no less to run: up to four times as long; from 6 MB on
-    less, on two cores. Large operands that the program computes, it computes in the same loop. In loops that are one
-    kernel the product is part of that.
+    XLA generates code for each product, which takes 30 ms to compile, and up to four times as long to run; on two cores
+    less from 6 MB on. Two kinds of products are left to it: those in loops of the program, where a loop may be one
+    kernel, and those of larger operands that the program computes, which it fuses into the product.
     """
     (lc, rc), (lb, _) = numbers
     is_possible = b.runs_once and native_calls.are_possible(b, lhs.aval) and native_calls.are_possible(b, rhs.aval)

@@ -2,12 +2,12 @@
 
 XLA calls YNNPACK where the body of a reduction is a single operation, and it has 4096 elements or more. YNNPACK reads
 long rows column by column: for the sum of f32[32,100000] over axis 0 it takes 36 ms, and XLA's own loop takes 0.3 ms.
-Sums of few elements each take it long, too: of 1000x1000x2 numbers over the last axis 2.3 ms, and XLA's loop 0.2; of
-1000x1000x8 2.4 and 1.0, of 1000x1000x16 as long. Its maxima and minima skip nan. And it crashes where arrays of seven
-axes are broadcast and summed (jaxlib 0.10.2 and 0.11). So here the body is an equivalent expression wherever the
-library should not be called. Elsewhere it is faster: sums of 1000x1000 numbers take a half to a third of the time, over
-(0, 2) of 64x64x256 a fourteenth. Its other faults are in stablehlo.py (elementwise maxima) and dot_lowering.py
-(products that are summed).
+It is slow as well where each result is a sum of few elements: 1000x1000x2 numbers over the last axis take it 2.3 ms,
+and XLA's loop 0.2 ms; 1000x1000x8 take 2.4 and 1.0 ms, 1000x1000x16 the same in both. Its maxima and minima skip nan.
+And it crashes where arrays of seven axes are broadcast and summed (jaxlib 0.10.2 and 0.11). So here the body is an
+equivalent expression wherever the library should not be called. Elsewhere it is faster: sums of 1000x1000 numbers take
+a half to a third of the time, over (0, 2) of 64x64x256 a fourteenth. Its other faults are in stablehlo.py (elementwise
+maxima) and dot_lowering.py (products that are summed).
 
 Reductions of small arrays, and maxima and minima of larger ones, are calls of c/reduce.c: XLA compiles 20 to 100 ms
 for each, and what it writes runs as long, or twice. A few long rows are added one by one. Bools, and the maxima and
@@ -39,7 +39,7 @@ Spelling = Callable[[Builder, str, list[Value], ShapedArray], Value]
 
 _LONG_ROW, _FEW_ROWS, _FEW_ELEMENTS = 8192, 8, 8
 _MOST_AXES = 6
-_OF_LIBRARY = 4096  # elements
+_OF_LIBRARY = 4096  # the fewest elements that the library reduces
 # Operations and dtypes, by their numbers in c/reduce.c.
 _OF_C = {"stablehlo.add": 0, "stablehlo.maximum": 1, "stablehlo.minimum": 2, "stablehlo.multiply": 3}
 _NUMBERS_OF_C = {dtypes.float32: 0, dtypes.float64: 1, dtypes.int32: 2}
@@ -51,7 +51,7 @@ _OF_BITS = ("stablehlo.and", "stablehlo.or")
 _LONG_FOLD, _FOLDED = 128, 32  # so many contiguous bools are halved, until so many are left
 _LONG_EXTREME, _HALVED = 512, 64  # the same of numbers, for maxima and minima
 _LARGE, _HALVED_ROW = 1 << 18, 64  # elements of an array, and of a row, whose columns are halved
-# Operations that an operand may take for each element where it is computed in the loop of a sum of few.
+# The most operations for each element of an operand that is fused into the loop of a sum of few elements.
 _FEW_OPERATIONS = 12
 _ARITHMETIC = frozenset(
     f"stablehlo.{name}"
@@ -81,17 +81,12 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
         x = b.whole(x, axes)
     if operation in _OF_BITS and x.aval.dtype == dtypes.bool_ and b.platform == "cpu" and not b.may_be_partitioned:
         x, axes = _folded(b, x, axes, operation)
-    if not _left_to_xla(b, x.aval, axes, operation):
+    if not _avoids_library(b, x.aval, axes, operation):
         return _reduction(b, x, aval, axes, operation, start, Builder.op)
-    if (
-        len(axes) == 1
-        and surely_below(x.aval.shape[axes[0]], _FEW_ROWS + 1)
-        and x.aval.ndim <= _MOST_AXES
-        and _has_long_rows(x.aval, axes)
-    ):
+    if _is_of_few_long_rows(x.aval, axes):
         return _row_by_row(b, x, aval, axes[0], operation, start)
     if _is_of_few_elements(x.aval, axes) and not _is_cheap(b, x):
-        x = b.fusion_barrier(x)  # what is computed inside of such a loop is not vectorized
+        x = b.fusion_barrier(x)  # XLA does not vectorize operations that it fuses into such a loop
     return _reduction(b, x, aval, axes, operation, start, _with_negations)
 
 
@@ -117,8 +112,8 @@ def _called(
 def _folded(b: Builder, x: Value, axes: Sequence[int], operation: str) -> tuple[Value, Sequence[int]]:
     """Bools with the reduced trailing axes merged into one, which is halved until it is short; and the axes to reduce.
 
-    XLA's loop takes one bool after the other; halves are combined many at a time, up to five times faster. It computes
-    the bools first where axes are merged, or it would compute the index of each.
+    XLA's loop takes one bool after the other; halves are combined many at a time, up to five times faster. Where axes
+    are merged there is a fusion barrier before, or XLA would compute the index of each bool in the unmerged array.
     """
     leading = x.aval.ndim
     while leading - 1 in axes:
@@ -173,8 +168,8 @@ def _reduction(
     return b.op("stablehlo.reduce", [x, b.constant(start, scalar)], aval, f"dimensions = {int_array(axes)}", [body])
 
 
-def _left_to_xla(b: Builder, aval: ShapedArray, axes: Sequence[int], operation: str) -> bool:
-    """Whether the library should not be called: there are too many axes for it, or it would be slow."""
+def _avoids_library(b: Builder, aval: ShapedArray, axes: Sequence[int], operation: str) -> bool:
+    """Whether XLA's own loop is to compute a reduction: the library fails for so many axes, or would be slow."""
     if b.platform != "cpu" or b.may_be_partitioned or operation not in _OPPOSITE or not axes:
         return False
     if aval.ndim > _MOST_AXES and aval.dtype in dtypes.FLOATS:
@@ -190,22 +185,30 @@ def _has_long_rows(aval: ShapedArray, axes: Sequence[int]) -> bool:
     return (leading or len(axes) == 1) and surely_at_least(math.prod(aval.shape[max(axes) + 1 :]), _LONG_ROW)
 
 
+def _is_of_few_long_rows(aval: ShapedArray, axes: Sequence[int]) -> bool:
+    """Whether a single axis of few elements is reduced, and the rows behind it are long."""
+    is_of_few = len(axes) == 1 and surely_below(aval.shape[axes[0]], _FEW_ROWS + 1)
+    return is_of_few and aval.ndim <= _MOST_AXES and _has_long_rows(aval, axes)
+
+
 def _is_of_few_elements(aval: ShapedArray, axes: Sequence[int]) -> bool:
-    """Whether few elements each are reduced to one, in an array that is not small."""
+    """Whether each result is a reduction of few elements, and the array is not small."""
     reduced = math.prod([aval.shape[axis] for axis in axes])
     return surely_below(reduced, _FEW_ELEMENTS + 1) and surely_at_least(aval.size, _SMALL + 1)
 
 
 def _is_cheap(b: Builder, x: Value) -> bool:
-    """Whether `x` takes a few operations of arithmetic for each element, where XLA computes it in its reader.
+    """Whether XLA needs only a few arithmetic operations to compute an element of `x`, if it is fused into its reader.
 
-    Arguments of the program and of regions are in memory; what functions are given and return may be anything.
+    Arguments of the program and of regions are in memory, and cost nothing. Arguments of other functions, and results
+    of calls, may be computed by any operations, so they are not cheap.
     """
     pending, count = [x], 0
     while pending and count <= _FEW_OPERATIONS:
         value = pending.pop()
         name, operands, _ = b.definitions.get(value, ("", (), ""))
-        if not name and not (value.name.startswith("%r") or (value.name.startswith("%arg") and value in b.varied)):
+        is_in_memory = value.name.startswith("%r") or (value.name.startswith("%arg") and value in b.varied)
+        if not name and not is_in_memory:
             return False
         if name in _FUNCTIONS or name.startswith("chlo."):
             return False

@@ -390,26 +390,26 @@ _LARGE_RESULT = 1 << 26  # bytes, from which on memory is new, and several threa
 
 
 def _reshape_lower(b: Builder, x: Value, aval: ShapedArray, *, new_sizes: tuple[int, ...]) -> Value:
-    """A reshape; on CPU, where it makes longer rows of a few copies of each row (as `tile` does), a concatenation.
+    """A reshape; on CPU, where it merges rows with a few copies of them (as `tile` does), a concatenation.
 
-    XLA computes the index into the row for each element, which takes two to seven times as long as reading rows of
-    concatenated ones.
+    Of x[..., n] that is broadcast to [..., times, n] and reshaped to [..., times * n]. XLA computes the index into the
+    row for each element, which takes two to seven times as long as reading rows that were concatenated.
     """
-    repeated = b.broadcast_source(x) if b.platform == "cpu" and not b.may_be_partitioned else None
-    if repeated is None or not new_sizes or x.aval.ndim < 2 or aval.is_symbolic:
+    broadcast = b.broadcast_source(x) if b.platform == "cpu" and not b.may_be_partitioned else None
+    if broadcast is None or not new_sizes or x.aval.ndim < 2 or aval.is_symbolic:
         return b.reshape(x, new_sizes)
     if aval.size < _MANY_ELEMENTS or aval.size * aval.dtype.itemsize >= _LARGE_RESULT:
         return b.reshape(x, new_sizes)
-    source, axes = repeated
+    source, axes = broadcast
     *outer, times, n = x.aval.shape
     last = x.aval.ndim - 1
-    are_rows = last in axes and last - 1 not in axes and source.aval.shape[-1] == n > 1
-    if not are_rows or new_sizes[-1] != times * n or not 1 < times <= _FEW_TILES:
+    repeats_rows = last in axes and last - 1 not in axes and source.aval.shape[-1] == n > 1
+    if not repeats_rows or new_sizes[-1] != times * n or not 1 < times <= _FEW_TILES:
         return b.reshape(x, new_sizes)
-    row = source.aval.update(shape=(*source.aval.shape[:-1], times * n))
-    axis = f"dimension = {source.aval.ndim - 1} : i64"
-    joined = b.op("stablehlo.concatenate", [source] * times, row, axis)
-    return b.reshape(b.broadcast(joined, (*outer, times * n), [*axes[:-1], last - 1]), new_sizes)
+    longer_rows = source.aval.update(shape=(*source.aval.shape[:-1], times * n))
+    dimension = f"dimension = {source.aval.ndim - 1} : i64"
+    tiled = b.op("stablehlo.concatenate", [source] * times, longer_rows, dimension)
+    return b.reshape(b.broadcast(tiled, (*outer, times * n), [*axes[:-1], last - 1]), new_sizes)
 
 
 reshape_p = structural(

@@ -344,24 +344,33 @@ def _pad_reference(values: Sequence[Any], *, padding_config: tuple[tuple[int, in
     return [result]
 
 
-_MANY_ELEMENTS = 1 << 15
+_LARGE_RESULT = 1 << 15  # elements
 
 
 def _pad_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, padding_config: Any) -> list[Value]:
-    """On CPU elements of long rows become rows of their own for what is put between them: XLA's loop finds out for
-    each element of the result which it is, and takes two to nine times as long, but where every second one is between.
+    """A pad. On CPU, interior padding along the last axis of large arrays is padding behind each element.
+
+    XLA's loop of interior padding computes for each element of the result whether it is padding, and takes two to nine
+    times as long; where one value is put between elements it doesn't.
     """
     low, high, interior = zip(*padding_config) if padding_config else ((), (), ())
     x, value = operands
     (aval,) = avals
-    is_large = not aval.is_symbolic and aval.size >= _MANY_ELEMENTS and x.aval.shape[-1] > 1
+    is_large = not aval.is_symbolic and aval.size >= _LARGE_RESULT and x.aval.shape[-1] > 1
     if b.platform == "cpu" and not b.may_be_partitioned and is_large and interior[-1] > 1:
-        *outer, n = x.aval.shape
-        between, none = interior[-1], [0] * len(outer)
-        alone = b.pad(b.reshape(x, (*outer, n, 1)), value, [*none, 0, 0], [*none, 0, between], [*none, 0, 0])
-        x = b.reshape(b.fusion_barrier(alone), (*outer, n * (between + 1)))
-        high, interior = (*high[:-1], high[-1] - between), (*interior[:-1], 0)
+        x = _padded_behind_elements(b, x, value, interior[-1])
+        # There is padding behind the last element too now, which `high` does not count.
+        high, interior = (*high[:-1], high[-1] - interior[-1]), (*interior[:-1], 0)
     return [b.pad(x, value, low, high, interior)]
+
+
+def _padded_behind_elements(b: Builder, x: Value, value: Value, count: int) -> Value:
+    """The array with `count` values behind each element along the last axis, the last element included."""
+    *outer, n = x.aval.shape
+    zeros = [0] * len(outer)
+    columns = b.reshape(x, (*outer, n, 1))
+    padded = b.pad(columns, value, [*zeros, 0, 0], [*zeros, 0, count], [*zeros, 0, 0])
+    return b.reshape(b.fusion_barrier(padded), (*outer, n * (count + 1)))
 
 
 def _pad_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, padding_config: Any) -> Any:

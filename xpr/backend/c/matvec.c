@@ -6,8 +6,9 @@
 #include "processors.h"
 #include "text.h"
 
-enum { BYTES = 32 };      /* of a register */
-enum { BLOCK = 1 << 15 }; /* so many products are added, and the sums of blocks, so that few are added to a large number */
+enum { BYTES = 32 }; /* of a register */
+/* Products are summed in blocks of so many, and then the sums of the blocks: less is lost than by adding each to a total. */
+enum { BLOCK = 1 << 15 };
 typedef float floats __attribute__((vector_size(BYTES), aligned(sizeof(float))));
 typedef double doubles __attribute__((vector_size(BYTES), aligned(sizeof(double))));
 

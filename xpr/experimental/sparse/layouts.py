@@ -106,9 +106,9 @@ def bcoo_sum_duplicates(mat: BCOO, nse: int | None = None) -> BCOO:
         padding = jnp.broadcast_to(size_array(sparse_shape, indices.dtype), (size, len(sparse_shape)))
         return padding.at[numbers].set(indices[order], mode="drop")
 
-    # Batch axes of size 1 stay in the indices, and in the data where they are of size 1 in both.
-    sizes = jnp.broadcast_shapes(mat.data.shape[: mat.n_batch], indices.shape[: mat.n_batch])
-    operands = (jnp.broadcast_to(x, (*sizes, *x.shape[mat.n_batch :])) for x in (mat.data, order, numbers))
+    # A batch axis keeps size 1 in the indices if it has that there, and in the data if it has that in both.
+    batch = jnp.broadcast_shapes(mat.data.shape[: mat.n_batch], indices.shape[: mat.n_batch])
+    operands = (jnp.broadcast_to(x, (*batch, *x.shape[mat.n_batch :])) for x in (mat.data, order, numbers))
     data = over_batch(summed, mat.n_batch)(*operands)
     indices = over_batch(listed, mat.n_batch)(indices, order, numbers)
     kept = within(indices, sparse_shape)

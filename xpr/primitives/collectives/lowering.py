@@ -53,6 +53,7 @@ def _group_properties(b: Builder, groups: Sequence[Sequence[int]]) -> str:
 
 
 def _fold(b: Builder, aval: ShapedArray, operation: str) -> str:
+    """The region of a collective that combines two elements by an operation."""
     scalar = aval.update(shape=())
     return b.region([scalar, scalar], lambda inner, xs: [inner.op(operation, xs, scalar)])
 

@@ -208,9 +208,10 @@ def correlate2d(
 
 
 def _fast_length(n: Any) -> Any:
-    """The least size of at least n whose prime factors are 2, 3 and 5; a symbolic size as it is.
+    """The least size of at least n that has no prime factors but 2, 3 and 5; a symbolic size as it is.
 
-    Fourier transforms of sizes with large factors take several times as long: 319 us of 10999, and 83 us of 11250.
+    Fourier transforms of sizes with large prime factors take several times as long: one of 10999 numbers 319 us, one of
+    11250 numbers 83 us.
     """
     if is_symbolic_dim(n):
         return n
