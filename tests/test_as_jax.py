@@ -202,9 +202,12 @@ def test_private_names(tmp_path):
         from jax._src.dispatch import prim_requires_devices_during_lowering
         from jax._src.lax.linalg import svd_p
         from jax._src.lib.xla_client import XlaRuntimeError
+        from jax._src.mesh import Mesh
         from jax._src.numpy.util import promote_dtypes_complex, promote_dtypes_inexact
+        from jax._src.partition_spec import PartitionSpec
         from jax._src.public_test_util import check_close
         from jax._src.random import Shape
+        from jax._src.scipy.linalg import solve_triangular
         from jax._src.scipy.special import gammaln
         from jax._src.sharding_impls import canonicalize_sharding
         from jax._src.tree_util import _registry

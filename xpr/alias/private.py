@@ -390,14 +390,17 @@ MODULES: dict[str, list[Any]] = {
     "jax._src.lax.control_flow": ["xpr.lax"],  # pytensor
     "jax._src.lax.linalg": ["xpr.lax.linalg"],  # unxt
     "jax._src.literals": [literals],
+    "jax._src.mesh": ["xpr.sharding"],  # jaxns
     "jax._src.numpy": [],
     "jax._src.numpy.einsum": [einsum],
     "jax._src.numpy.ufuncs": [ufuncs],
     "jax._src.numpy.util": [numpy_util],
+    "jax._src.partition_spec": ["xpr.sharding"],  # jaxns
     "jax._src.pjit": [pjit],
     "jax._src.public_test_util": [public_test_util],
     "jax._src.random": [random, "xpr.random"],
     "jax._src.scipy": ["xpr.scipy"],
+    "jax._src.scipy.linalg": ["xpr.scipy.linalg"],  # jaxns
     "jax._src.scipy.special": ["xpr.scipy.special"],
     "jax._src.sharding_impls": [sharding_impls],
     "jax._src.source_info_util": ["xpr.extend.source_info_util"],
