@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import decimal
 import enum
+import fractions
 import warnings
 from typing import Any
 
@@ -283,6 +285,29 @@ def test_linear_functions_transpose_and_batch(f: Any) -> None:
     np.testing.assert_array_equal(xpr.vmap(f)(rows), np.stack([f(x), f(2 * x)]))
 
 
+@pytest.mark.parametrize(
+    ("value", "dtype", "want"),
+    [
+        ("7", "int32", 7), (["1", "2.5"], "float32", [1, 2.5]), ([["1"], [2]], "float32", [[1], [2]]),
+        (np.array(["1", "2"]), "int8", [1, 2]), ([np.array("1"), np.float32(2)], "float32", [1, 2]),
+        (np.array([1, 2.5], object), "float32", [1, 2.5]), (decimal.Decimal("1.5"), "float32", 1.5),
+        ([fractions.Fraction(1, 2), 1], "float32", [0.5, 1]), ("1+2j", "complex64", 1 + 2j), ("nan", "float32", np.nan),
+    ],
+)  # fmt: skip
+def test_text_and_objects_are_read_in_a_dtype_that_is_asked_for(value, dtype, want):
+    """As NumPy reads them, which is an error without a dtype."""
+    for result in (jnp.array(value, dtype), jnp.asarray(value, dtype), xpr.jit(lambda: jnp.asarray(value, dtype))()):
+        np.testing.assert_array_equal(result, want)
+        assert result.dtype == dtype and not result.weak_type
+    with pytest.raises(TypeError, match="not numeric"):
+        jnp.array(value)
+
+
+def test_text_is_read_beside_traced_values():
+    out = xpr.jit(lambda x: jnp.array([x, "2"], jnp.float32))(1.0)
+    np.testing.assert_array_equal(out, [1, 2])
+
+
 # -- Errors
 
 ERRORS = [
@@ -290,6 +315,11 @@ ERRORS = [
     ('jnp.array(["abc"])', TypeError, "not numeric"),
     ("jnp.array({1: 2})", TypeError, "not numeric"),
     ("jnp.array(np.array([None, 1]))", TypeError, "not numeric"),
+    ('jnp.array(np.array("2020-01-01", "datetime64"), "int32")', TypeError, "not numeric"),
+    ("jnp.array('0.5', 'int32')", ValueError, "'0.5' .*can't be read as int32: .*0.5.*. Make numbers of it first"),
+    ("jnp.array(['1', 'a'], 'float32')", ValueError, "'a' .*can't be read as float32"),
+    ("jnp.array('300', 'int8')", OverflowError, "can't be read as int8: .*300"),
+    ("jnp.array(object(), 'int32')", TypeError, "can't be read as int32"),
     ("jnp.array(None)", ValueError, "None"),
     ("jnp.array([1, None])", ValueError, "None"),
     ("jnp.array([[1, 2], [3]])", ValueError, "equal lengths"),

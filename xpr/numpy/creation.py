@@ -89,7 +89,7 @@ def array(
 
     Args:
       object: a number, an array, a (nested) list or tuple of these, or an object with `__jax_array__`, `__array__`,
-        `__array_interface__`, `__dlpack__` or a buffer.
+        `__array_interface__`, `__dlpack__` or a buffer; with a dtype also what NumPy reads as numbers, such as text.
       dtype: of the result; None for the dtype to which all elements promote, weak for a Python scalar alone.
       copy: whether an array is copied, which shows only when one of the two is donated.
       order: "K", "C", "A" or None; arrays have no memory order.
@@ -102,7 +102,7 @@ def array(
 
     Raises:
       TypeError: elements are not numbers.
-      ValueError: lists have different lengths, or a value is None.
+      ValueError: lists have different lengths, a value is None, or text is no number of the dtype.
       OverflowError: a Python integer is out of the dtype's range.
       NotImplementedError: `order` is "F".
 
@@ -165,7 +165,7 @@ def asarray(
 
     Raises:
       TypeError: elements are not numbers.
-      ValueError: lists have different lengths, or a value is None.
+      ValueError: lists have different lengths, a value is None, or text is no number of the dtype.
       OverflowError: a Python integer is out of the dtype's range.
 
     >>> import xpr.numpy as jnp
@@ -194,7 +194,7 @@ def _array_of(x: Any, dtype: np.dtype | None, copy: bool) -> Any:
         return _of_host(x, dtype)
     if isinstance(x, np.generic):
         return _of_host(np.asarray(x), dtypes.canonical(x.dtype) if dtype is None else dtype, True)
-    return _array_of(_unwrapped(x), dtype, copy)
+    return _array_of(_unwrapped(x, dtype), dtype, copy)
 
 
 def copied(x: Array) -> Array:
@@ -225,9 +225,8 @@ def _of_host(x: np.ndarray, dtype: np.dtype | None, fresh: bool = False) -> Arra
     if transfer_guard.in_use:
         transfer_guard.check_from_host(x)
     if x.dtype not in dtypes.ANY:
-        if x.dtype.isnative or x.dtype.newbyteorder("=") not in dtypes.ANY:
-            raise TypeError(_not_numeric(x))
-        x = x.astype(x.dtype.newbyteorder("="))
+        native = not x.dtype.isnative and x.dtype.newbyteorder("=") in dtypes.ANY
+        x = x.astype(x.dtype.newbyteorder("=")) if native else _read(x, dtype)
     if dtype is None:
         value = narrowed(x)
     elif x.dtype != dtype:
@@ -256,6 +255,22 @@ def _of_strings(x: np.ndarray, dtype: Any) -> Array:
     return Array(ShapedArray(x.shape, dtypes.string), x.copy())
 
 
+def _read(x: Any, dtype: np.dtype | None) -> np.ndarray:
+    """What NumPy makes of text and Python objects, such as decimals and fractions, in the dtype that was asked for."""
+    if dtype is None or dtype not in dtypes.ANY:
+        raise TypeError(_not_numeric(x))
+    host = np.asarray(x)
+    if host.dtype.kind not in "USO":
+        raise TypeError(_not_numeric(x))
+    try:
+        with np.errstate(all="ignore"):
+            return host.astype(dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        kind = next(kind for kind in (TypeError, ValueError, OverflowError) if isinstance(error, kind))
+        message = f"array: {describe(x)} can't be read as {dtype.name}: {error}. Make numbers of it first."
+        raise kind(message) from None
+
+
 def _not_numeric(x: Any) -> str:
     return (
         f"array: {describe(x)} is not numeric. Arrays hold booleans, integers, floats and complex numbers; "
@@ -266,7 +281,7 @@ def _not_numeric(x: Any) -> str:
 _NUMPY_READS = ("__array__", "__array_interface__", "__array_struct__")
 
 
-def _unwrapped(x: Any) -> Any:
+def _unwrapped(x: Any, dtype: np.dtype | None) -> Any:
     """The value of an object of another library, as something that `_array_of` converts."""
     if x is None:
         raise ValueError("array: None is not a valid value for jnp.array. Was a result not returned?")
@@ -285,7 +300,7 @@ def _unwrapped(x: Any) -> Any:
     try:
         return np.array(memoryview(x))  # a buffer, as array.array has
     except (TypeError, ValueError):
-        raise TypeError(_not_numeric(x)) from None
+        return _read(x, dtype)
 
 
 # Lists. Those of Python scalars alone, the common case, are left to NumPy; an element with a dtype of its own makes
@@ -308,7 +323,7 @@ def _of_sequence(x: Sequence[Any], dtype: np.dtype | None) -> Any:
     if kinds <= SCALARS:
         return _of_numbers(x, dtype)
     leaves: list[Any] = []
-    x = _with_arrays(x, leaves)
+    x = _with_arrays(x, leaves, dtype)
     if dtype is None:
         dtype, _ = common_dtype([(a.dtype, a.weak_type) for a in {aval_of(leaf) for leaf in leaves}])
     if all(_is_on_host(leaf) for leaf in leaves):
@@ -358,16 +373,16 @@ def _regular(make: Callable[[], np.ndarray]) -> np.ndarray:
         raise ValueError(f"array: the nested lists are not of equal lengths, so they are no array ({error}).") from None
 
 
-def _with_arrays(x: Any, leaves: list[Any]) -> Any:
+def _with_arrays(x: Any, leaves: list[Any], dtype: np.dtype | None) -> Any:
     """Nested lists whose elements are scalars, arrays or tracers, which are also added to `leaves`."""
     if isinstance(x, (list, tuple)):
-        return [_with_arrays(item, leaves) for item in x]
+        return [_with_arrays(item, leaves, dtype) for item in x]
     while not (type(x) in SCALARS or type(x) is Array or isinstance(x, (Tracer, np.ndarray, np.generic))):
-        x = _unwrapped(x)
+        x = _unwrapped(x, dtype)
         if isinstance(x, (list, tuple)):
-            return _with_arrays(x, leaves)
+            return _with_arrays(x, leaves, dtype)
     if isinstance(x, np.ndarray) and x.dtype not in dtypes.ANY:
-        raise TypeError(_not_numeric(x))
+        x = _read(x, dtype)
     leaves.append(x)
     return x
 
