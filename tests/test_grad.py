@@ -387,16 +387,33 @@ def test_arguments_among_the_residuals_can_be_taken_out_and_put_back():
     x, w = jnp.ones((3, 4)), {"w": 2.0 * jnp.ones((4, 4)), "unused": jnp.ones(2)}
     y, f_vjp = xpr.vjp(lambda x, w: 2.0 * (3.0 * x @ w["w"]), x, w)
     expected = f_vjp(y)
-    assert isinstance(f_vjp.args_res[0], xpr.ad.NotNeeded) and f_vjp.args_res[1]["w"] is w["w"]
-    assert isinstance(f_vjp.args_res[1]["unused"], xpr.ad.NotNeeded) and len(f_vjp.opaque_residuals) == 1
+    unused, kept = f_vjp.args_res[1]
+    assert isinstance(f_vjp.args_res[0], xpr.ad.NotNeeded) and kept is w["w"]
+    assert isinstance(unused, xpr.ad.NotNeeded) and len(f_vjp.opaque_residuals) == 1
     f_vjp.args_res[1] = None
     with pytest.raises(ValueError, match=r"depend on argument 1, which was taken out.*args_res\[1\] = value"):
         f_vjp(y)
     f_vjp = xpr.jit(lambda f: f)(f_vjp)
+    for put_back in (w, (unused, kept)):
+        f_vjp.args_res[1] = put_back
+        xpr.tree.map(assert_allclose, f_vjp(y), expected)
+    f_vjp.args_res[1] = {"w": kept}
+    with pytest.raises(ValueError, match="unused"):
+        f_vjp(y)
     f_vjp.args_res[1] = w
-    xpr.tree.map(assert_allclose, f_vjp(y), expected)
     with pytest.raises(TypeError, match="was called with 2 arguments, and takes one: the cotangent"):
         f_vjp(y, y)
+
+
+def test_vjp_makes_no_nodes_of_classes_whose_constructors_want_arrays():
+    class Blocks:
+        def __init__(self, blocks):
+            self.blocks = [jnp.asarray(x) for x in blocks]
+
+    xpr.tree_util.register_pytree_node(Blocks, lambda node: (node.blocks, None), lambda _, blocks: Blocks(blocks))
+    y, f_vjp = xpr.vjp(lambda x: x.blocks[0] * 2 + x.blocks[1] * x.blocks[1], Blocks([1.0, 3.0]))
+    assert float(y) == 11 and isinstance(f_vjp.args_res[0][0], xpr.ad.NotNeeded)
+    assert_allclose(f_vjp(1.0)[0].blocks, [2, 6])
 
 
 def test_linear_functions_are_of_one_kind_of_numbers():

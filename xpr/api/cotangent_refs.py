@@ -46,9 +46,10 @@ class NotNeeded:
 class VJP:
     """The function from cotangents of results to cotangents of arguments that `vjp` returns, a pytree of residuals.
 
-    `args_res` is a list of the arguments, as far as they are residuals, with `NotNeeded()` for other leaves. One may be
-    taken out, so that it isn't kept in memory, and be put back before the call: `f_vjp.args_res[0] = None`, and
-    later `f_vjp.args_res[0] = x`. `opaque_residuals` is a list of the residuals that were computed.
+    `args_res` is a list of the arguments, as far as they are residuals, with `NotNeeded()` for other leaves and tuples
+    for nodes of every class. One may be taken out, so that it isn't kept in memory, and be put back before the call, as
+    it was or as the argument: `f_vjp.args_res[0] = None`, and later `f_vjp.args_res[0] = x`. `opaque_residuals` is a
+    list of the residuals that were computed.
 
     >>> import xpr, xpr.numpy as jnp
     >>> _, f_vjp = xpr.vjp(lambda x, y: x * jnp.sin(y), jnp.arange(2.0), jnp.zeros(2))
@@ -68,7 +69,7 @@ class VJP:
             of which, None for all.
           in_tree: the structure of the tuple of arguments.
           sources: where each residual is: the number of a leaf of the arguments, or -1 for the next opaque one.
-          args_res: for each argument a pytree.
+          args_res: for each argument its leaves, in nested tuples.
           opaque_residuals: a list.
         """
         self._fun, self._in_tree, self._sources = fun, in_tree, sources
@@ -86,7 +87,7 @@ class VJP:
     def _residuals(self) -> list[Any]:
         leaves: list[Any] = []
         for structure, arg in zip(self._in_tree.children(), self.args_res):
-            leaves += [None] * structure.num_leaves if arg is None else structure.flatten_up_to(arg)
+            leaves += [None] * structure.num_leaves if arg is None else _leaves_of(arg, structure)
         opaque = iter(self.opaque_residuals)
         residuals = [next(opaque) if i < 0 else leaves[i] for i in self._sources]
         if any(x is None for x in residuals):
@@ -125,6 +126,12 @@ class VJP:
         return Partial(_add_to_refs, self, *refs)
 
 
+def _leaves_of(arg: Any, structure: tree.PyTreeDef) -> list[Any]:
+    """The leaves of an argument of `args_res`, which has its own structure where the user put it back."""
+    leaves = tree.leaves(arg, is_leaf=lambda x: type(x) is NotNeeded)
+    return leaves if len(leaves) == structure.num_leaves else structure.flatten_up_to(arg)
+
+
 @boundary
 def _add_to_refs(f_vjp: VJP, *arguments: Any) -> tuple[Any, ...]:
     *refs, ct = arguments
@@ -146,7 +153,8 @@ def vjp_of(fun: Any, in_tree: tree.PyTreeDef, leaves: Sequence[Any], residuals: 
     numbers = {id(x): i for i, x in enumerate(leaves)}
     sources = tuple([numbers.get(id(x), -1) for x in residuals])
     needed = set(sources)
-    args_res = tree.unflatten(in_tree, [x if i in needed else NotNeeded() for i, x in enumerate(leaves)])
+    kept = [x if i in needed else NotNeeded() for i, x in enumerate(leaves)]
+    args_res = in_tree.walk(lambda children, _: tuple(children), None, kept)  # no class of the user's takes NotNeeded()
     opaque = [x for x, i in zip(residuals, sources) if i < 0]
     return VJP(fun, in_tree, sources, list(args_res), opaque)
 
