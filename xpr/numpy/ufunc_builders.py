@@ -156,7 +156,7 @@ def logical(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
         x, y = as_operand(x), as_operand(y)
         a, b = aval_of(x), aval_of(y)
         dtype, weak = promote_all([(a.dtype, a.weak_type), (b.dtype, b.weak_type)])
-        result = primitive.bind(*promote_ranks(not_zero(x), not_zero(y), name=primitive.name))
+        result = primitive.bind(*promote_ranks(truth(not_zero(x)), truth(not_zero(y)), name=primitive.name))
         return convert(result, bool_, weak) if weak and dtype != bool_ and not (a.shape or b.shape) else result
 
     return _named(function, name, doc)
@@ -165,4 +165,4 @@ def logical(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], Any]:
 def not_zero(x: Any) -> Any:
     """Whether each element is not 0, weak where `x` is a weak scalar; booleans as they are."""
     x = strong_unless_scalar(as_operand(x))
-    return truth(x) if aval_of(x).dtype == bool_ else e.ne(x, e.scalar(0, x))
+    return x if aval_of(x).dtype == bool_ else e.ne(x, e.scalar(0, x))
