@@ -235,7 +235,7 @@ _lower_rem = on_cpu(
 
 
 def _rem_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
-    """That of floats is computed once on CPU, and not in the loop of each reader: correcting the sign makes several."""
+    """A remainder; on CPU behind a fusion barrier if of floats, or XLA would compute it again for each reader."""
     (rem,) = _lower_rem(b, operands, avals)
     return [b.fusion_barrier(rem) if b.platform == "cpu" and b.runs_once and rem.aval.dtype in FLOATS else rem]
 
