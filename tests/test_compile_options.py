@@ -13,6 +13,7 @@ from xpr import lax
 from xpr.backend import compiler, devices
 from xpr.backend.codegen import Codegen
 from xpr.backend.compile_options import compile_options
+from xpr.backend.processor import CORES
 from xpr.compile.lower import lower_jaxpr
 from xpr.core.avals import ShapedArray
 from xpr.scipy import special
@@ -101,6 +102,32 @@ def test_programs_that_run_for_microseconds_are_compiled_quickly():
     assert not quick(draw, 8), "the last bits are those of JAX"
     assert quick(lambda x: xpr.lax.fori_loop(0, 10, lambda i, x: draw(x), x), 8), "loops are compiled in one way"
     assert quick(lambda x: [jnp.exp(x), xpr.random.split(xpr.random.key(0))], 8), "keys are the same in any case"
+
+
+def test_what_is_done_before_another_thread_is_awake_runs_on_one(device):
+    def serial(f, n):
+        return lower_jaxpr(xpr.make_jaxpr(f)(np.ones(n, np.float32)).jaxpr).codegen.serial
+
+    assert serial(jnp.sin, 8000) and not serial(jnp.sin, 1_000_000)
+    assert serial(lambda x: x + 1, 1_000_000) and not serial(lambda x: x + 1, 10_000_000)
+    repeated = lambda x: functools.reduce(lambda x, _: jnp.sin(x), range(100), x)
+    assert not serial(repeated, 8000), "a function counts as often as it is called"
+    loop = lambda x: lax.fori_loop(0, 10, lambda i, x: x * x + 1, x)
+    assert serial(loop, 100_000) and not serial(loop, 1_000_000)
+    assert not serial(lambda x: jnp.sum(x.reshape(-1, 100), 1), 10_000_000), "of a reduction, what is read"
+    option = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
+    assert option.items() <= flags_of(compile_options(device, None, codegen=Codegen(serial=True)))[0].items()
+    assert not option.keys() & flags_of(compile_options(device, None))[0].keys()
+    chosen = {"xla_disable_hlo_passes": "dce"}
+    assert chosen.items() <= flags_of(compile_options(device, chosen, codegen=Codegen(serial=True)))[0].items()
+
+
+def test_kernels_of_serial_programs_are_not_divided():
+    def divided(n):
+        return "outer_dimension_partitions" in xpr.jit(jnp.sin).lower(np.ones(n, np.float32)).compile().as_text()
+
+    assert not divided(8000)
+    assert divided(1_000_000) or CORES == 1
 
 
 def test_deep_networks_and_small_programs_are_not_unrolled():

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from xpr.backend.processor import CORES
 from xpr.dimensions.expressions import surely_at_least
 
 _DEEP, _NETWORK = 8, 2  # products
@@ -21,6 +22,10 @@ _FEW_IN_ALL = 1 << 11  # elements of all results together
 _LONG_REDUCTION, _FEW_REPEATED = 32, 2  # elements of a result's loop, and how many of these
 _MANY_ALIKE = 8  # values that a program stores, beyond one of each kind
 _ONE_OPERATION = 1000  # characters: a text that may have one operation
+# Bytes that all operations write or reduce: up to so many, one thread is done before others are awake; fewer in a step of
+# a loop, in which they are. By n threads at most (n - 1) / n of the time is gained.
+_OF_ONE_THREAD = (1 << 23) * CORES // max(CORES - 1, 1)
+_OF_ONE_THREAD_IN_LOOPS = _OF_ONE_THREAD // 4
 
 # Elements that functions overwrite: where all are fast; where some are slow; of one product in a program with loops.
 _FEW_OVERWRITTEN_FAST, _FEW_OVERWRITTEN, _FEW_IN_LOOPS = 1 << 12, 1 << 9, 1 << 5
@@ -41,6 +46,16 @@ _COPIES = frozenset(
     ("func.return", "stablehlo.custom_call", "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice",
      "stablehlo.gather", "stablehlo.reshape", "stablehlo.scatter", "stablehlo.slice", "stablehlo.while")
 )  # fmt: skip
+# Operations that XLA expands to some hundred others, and those that it expands to some twenty.
+_SERIES = frozenset({"chlo.atan", "chlo.erf", "chlo.erf_inv", "chlo.lgamma", "chlo.digamma"})
+_EXPANDED = dict.fromkeys(_SERIES, 100) | dict.fromkeys(
+    (f"stablehlo.{name}" for name in (
+        "atan2", "cbrt", "cosine", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "power",
+        "sine", "tan", "tanh",
+    )), 20,
+)  # fmt: skip
+# Operations on windows, whose sizes are not looked at.
+_OF_WINDOWS = frozenset({"stablehlo.reduce_window", "stablehlo.select_and_scatter"})
 # Operations whose floats are the same however they are compiled.
 _EXACT = frozenset(
     ("abs", "add", "bitcast_convert", "broadcast_in_dim", "call", "clamp", "concatenate", "constant", "convert",
@@ -64,6 +79,7 @@ class Codegen(NamedTuple):
       tiled: transposes are computed tile by tile.
       quick: the program takes more time to compile than to run.
       lone: the program is one exponential or hyperbolic tangent.
+      serial: each of its kernels runs on one thread.
     """
 
     unrolled: bool = True
@@ -71,6 +87,7 @@ class Codegen(NamedTuple):
     tiled: bool = False
     quick: bool = False
     lone: bool = False
+    serial: bool = False
 
 
 class Workload:
@@ -78,6 +95,8 @@ class Workload:
 
     Attributes:
       elements: how many elements its operations compute, in one step of a loop; scatters count as infinitely many.
+      bytes: how many bytes its operations write or reduce, in one step of a loop, and in each call of a function;
+        functions of elements count as the operations that they expand to.
       products: the number of matrix products.
       repeated_reductions: the number of long reductions, after the first of each kind.
       draws: whether it draws random numbers outside of loops, which are to be JAX's to the last bit.
@@ -87,10 +106,22 @@ class Workload:
     """
 
     def __init__(self) -> None:
-        self.elements = 0.0
+        self.elements = self.bytes = 0.0
         self.products = self.repeated_reductions = 0
         self.draws = self.has_loops = self.has_hot_loops = self.has_large_transposes = False
         self._reductions: set[Any] = set()  # the kinds of the long ones
+
+    def add_operation(self, name: str, operands: Sequence[Any], result: Any) -> None:
+        """Counts the elements and bytes of an operation on values, `result` being the type of its first result."""
+        if result.is_symbolic:
+            self.elements = self.bytes = math.inf
+            return
+        self.elements += math.inf if name == "stablehlo.scatter" else (100 if name in _SERIES else 1) * result.size
+        handled = operands[0].aval if name == "stablehlo.reduce" else result
+        if name in _OF_WINDOWS or handled.is_symbolic:
+            self.bytes = math.inf
+        else:
+            self.bytes += _EXPANDED.get(name, 1) * handled.size * handled.dtype.itemsize
 
     def add_reduction(self, kind: Any, reduced: Any) -> None:
         """Counts a reduction of `reduced` elements to one; XLA may compile those of one kind together."""
@@ -178,7 +209,8 @@ def _codegen(
     elif is_small and largest <= _SMALL:
         several = work.elements > _FEW_IN_ALL and work.products < _NETWORK
         unrolled = narrow = several and any(map(_has_short_rows, shapes))
-    return Codegen(unrolled, narrow, work.has_large_transposes, is_quick, _is_lone_function(functions))
+    serial = work.bytes <= (_OF_ONE_THREAD_IN_LOOPS if work.has_loops else _OF_ONE_THREAD)
+    return Codegen(unrolled, narrow, work.has_large_transposes, is_quick, _is_lone_function(functions), serial)
 
 
 def _sizes(shape: str) -> tuple[int, ...]:

@@ -48,6 +48,10 @@ UNOPTIMIZED = {"xla_backend_optimization_level": 0, **QUICK_OPTIONS["cpu"]}
 # Small programs with short rows have those of 256 bits, see codegen.py.
 _VECTOR_WIDTH: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_prefer_vector_width": 512}}
 
+# XLA divides a kernel among threads where it counts 100,000 operations for each, as if a processor did one at a time:
+# the sines of 2000 numbers, which take one thread 3 microseconds. To wake another takes 50 on virtual machines.
+_SERIAL_OPTIONS: dict[str, dict[str, Any]] = {"cpu": {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}}
+
 process_options: dict[str, Any] = {}  # XLA's flags for all programs of this process; the tests set them (conftest.py)
 
 _USUAL = Codegen()
@@ -70,7 +74,8 @@ def compile_options(device: Device, overrides: dict[str, Any] | None, codegen: C
     efforts = {name: overrides.pop(name) for name in _EFFORTS if name in overrides}
     quick = QUICK_OPTIONS.get(device.platform, {}) if codegen.quick else {}
     width = {} if codegen.narrow else _VECTOR_WIDTH.get(device.platform, {})
-    flags = {**width, **process_options, **quick, **overrides}
+    serial = _SERIAL_OPTIONS.get(device.platform, {}) if codegen.serial else {}
+    flags = {**width, **serial, **process_options, **quick, **overrides}
     options = updated(_with_extra_options(options_for(device), extra), flags)
     for name, value in efforts.items():
         if not hasattr(options.executable_build_options, name):

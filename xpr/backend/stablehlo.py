@@ -68,9 +68,6 @@ _WITH_SHAPE = {
 _LARGE = 1 << 18  # elements
 _INTEGERS = re.compile(r"array<i64: ([-\d, ]+)>")
 
-# Operations that XLA expands to some hundred others.
-_SERIES = frozenset({"chlo.atan", "chlo.erf", "chlo.erf_inv", "chlo.lgamma", "chlo.digamma"})
-
 # Of what these compute from floats XLA makes no number that is broadcast, if an operand is none; x * 0 stays as it is.
 _KEEPS_VARIED = frozenset(
     f"stablehlo.{name}"
@@ -168,8 +165,7 @@ class Builder:
                 self._marked[value.name] = (self.metadata, len(self.lines))
             self.lines.append(f"{value.name} = {text}")
             self.definitions[value] = name, operands, properties
-            count = math.inf if name == "stablehlo.scatter" or result.is_symbolic else result.size
-            self.module.work.elements += count * 100 if name in _SERIES else count
+            self.module.work.add_operation(name, operands, result)
             if self.varied and self._makes_varied(name, operands, result):
                 self.varied.add(value)
         return value
@@ -253,6 +249,8 @@ class Builder:
         """One operation with any number of results; `attributes` are the discardable ones, `{key = value}`."""
         if name == "stablehlo.while":
             self.module.work.has_loops = self.module.work.has_hot_loops = True
+        elif name == "stablehlo.reduce":
+            self.module.work.add_operation(name, operands, results[0])
         out = self.module.fresh()
         types = ", ".join(tensor_type(v.aval) for v in operands)
         names = ", ".join(v.name for v in operands)
@@ -573,6 +571,7 @@ class Builder:
         attributes = "" if inline else NOT_INLINED
         operands = [*self.dimensions.values(), *operands]
         values = self.ops("func.call", operands, results, f"callee = @{function}", attributes=attributes)
+        self.module.work.bytes += self.module.bytes_of.get(function, 0)
         is_varied = self.module.varied_results.get(function, [False] * len(results))  # it may be written by MLIR
         if not inline:
             is_varied = [v.aval.is_symbolic or v.aval.size != 1 for v in values]

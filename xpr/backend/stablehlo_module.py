@@ -31,6 +31,7 @@ class Module(ProgramDevices):
         self.platform = "cuda" if platform == "gpu" else platform
         self.functions: list[str] = []
         self.work = Workload()
+        self.bytes_of: dict[str, float] = {}  # what a call of each private function adds to `work.bytes`
         self.callbacks: list[Callback] = []  # the Python functions it calls, by the number it calls them by
         self.calls_expected = False  # whether most runs call some of them
         self.shared: dict[Any, Any] = {}  # functions that lowering has already written, by its keys
@@ -108,7 +109,10 @@ class Module(ProgramDevices):
         around = self.scopes, self.location
         if self.scopes is not None:  # a function that an operation calls may be called from several scopes
             self.scopes, self.location = () if self.location else self.scopes, _UNKNOWN
+        outside = self.work.bytes
         results = body(builder, arguments)
+        if not public:
+            self.bytes_of[name], self.work.bytes = self.work.bytes - outside, outside
         self.varied_results[name] = [v in builder.varied for v in results]
         arguments = [*([] if public else builder.dimensions.values()), *arguments]
         header = ", ".join(f"{v.name}: {tensor_type(v.aval)}{a}" for v, a in zip(arguments, attributes))
