@@ -22,8 +22,8 @@ _FEW_IN_ALL = 1 << 11  # elements of all results together
 _LONG_REDUCTION, _FEW_REPEATED = 32, 2  # elements of a result's loop, and how many of these
 _MANY_ALIKE = 8  # values that a program stores, beyond one of each kind
 _ONE_OPERATION = 1000  # characters: a text that may have one operation
-# Bytes that all operations write or reduce: up to so many, one thread is done before others are awake; fewer in a step of
-# a loop, in which they are. By n threads at most (n - 1) / n of the time is gained.
+# Bytes that all operations write or reduce: up to so many, one thread is done before others are awake; fewer in a step
+# of a loop, in which they are. By n threads at most (n - 1) / n of the time is gained.
 _OF_ONE_THREAD = (1 << 23) * CORES // max(CORES - 1, 1)
 _OF_ONE_THREAD_IN_LOOPS = _OF_ONE_THREAD // 4
 
