@@ -210,7 +210,7 @@ def test_products_of_few_numbers(terms, m, n, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
 @pytest.mark.parametrize(
     "shape, axes",
-    [((32,), 0), ((4095,), 0), ((3, 77), 1), ((77, 3), 0), ((4, 50, 7), 1), ((2, 9, 7, 3), (1, 2)), ((40, 100), 0)],
+    [((32,), 0), ((4097,), 0), ((3, 77), 1), ((77, 3), 0), ((4, 50, 7), 1), ((2, 9, 7, 3), (1, 2)), ((40, 100), 0)],
 )
 def test_reductions_are_numpys(shape, axes, dtype):
     rng = np.random.default_rng(0)
@@ -231,6 +231,24 @@ def test_reductions_are_numpys(shape, axes, dtype):
 
 
 @BUILT
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("n", [9, 15, 16, 17, 32, 63, 64, 65, 257, 4099])
+def test_sums_and_maxima_of_many_rows_are_numpys(n, dtype):
+    with enable_x64():
+        x = np.random.default_rng(0).integers(-1000, 1000, (5000 // n + 2, n)).astype(dtype)
+        sums, maxima = xpr.jit(lambda x: (jnp.sum(x, 1), jnp.max(x, 1)))(x)
+        np.testing.assert_array_equal(sums, x.sum(1))
+        np.testing.assert_array_equal(maxima, x.max(1))
+
+
+@BUILT
+def test_long_sums_are_as_accurate_as_numpys():
+    x = np.random.default_rng(0).uniform(size=100_000).astype(np.float32)
+    exact = x.astype(np.float64).sum()
+    assert abs(xpr.jit(jnp.sum)(x) - exact) <= 2 * np.spacing(np.float32(exact))
+
+
+@BUILT
 @pytest.mark.parametrize("n", [33, 64, 1000])
 def test_maxima_of_rows_with_both_infinities_and_nan(n):
     x = np.random.default_rng(0).normal(size=(4, n)).astype(np.float32)
@@ -242,10 +260,12 @@ def test_maxima_of_rows_with_both_infinities_and_nan(n):
 @BUILT
 def test_reductions_that_xla_computes():
     """Of few numbers to one, of other types, of large arrays, over axes that are apart, in loops."""
-    for shape, axes, dtype in (((31,), 0, "f"), ((99,), 0, "u4"), ((4096,), 0, "f"), ((6, 2, 7), (0, 2), "f")):
+    for shape, axes, dtype in (((31,), 0, "f"), ((99,), 0, "u4"), ((1000, 8), 1, "f"), ((6, 2, 7), (0, 2), "f")):
         total = xpr.jit(lambda x, axes=axes: jnp.sum(x, axes))
         assert "xpr_" not in total.lower(np.ones(shape, dtype)).as_text()
-    for reduction, most in ((jnp.prod, 1 << 14), (jnp.max, (1 << 26) // CORES)):
+    squares = lambda x: jnp.sum(x * x)
+    sums = (jnp.sum, (1 << 19) // CORES), (squares, (1 << 18) // CORES)
+    for reduction, most in ((jnp.prod, 1 << 14), (jnp.max, (1 << 26) // CORES), *sums):
         for size, is_called in ((most, True), (most + 1, False)):
             x = xpr.ShapeDtypeStruct((size,), np.float32)
             assert ("xpr_reduce" in xpr.jit(reduction).lower(x).as_text()) is is_called

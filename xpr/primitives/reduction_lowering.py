@@ -9,10 +9,11 @@ equivalent expression wherever the library should not be called. Elsewhere it is
 a half to a third of the time, over (0, 2) of 64x64x256 a fourteenth. Its other faults are in stablehlo.py (elementwise
 maxima) and dot_lowering.py (products that are summed).
 
-Reductions of small arrays, and maxima and minima of larger ones, are calls of c/reduce.c: XLA compiles 20 to 100 ms
-for each, and what it writes runs as long, or twice. A few long rows are added one by one. Bools, and the maxima and
-minima of long axes that are left to XLA, are halved until few are left (`_halved`). The other reductions become loops
-of XLA's, which have to be unrolled (`has_hot_loops`).
+Reductions of small arrays, sums of up to a megabyte, and maxima and minima of larger ones, are calls of c/reduce.c: XLA
+compiles 20 to 100 ms for each, and what it writes runs as long, or twice. The library wakes another thread for 30,000
+numbers, which takes 50 microseconds on virtual machines; one thread sums them in 3. A few long rows are added one by
+one. Bools, and the maxima and minima of long axes that are left to XLA, are halved until few are left (`_halved`). The
+other reductions become loops of XLA's, which have to be unrolled (`has_hot_loops`).
 
 Reductions over several devices have bodies of one operation: XLA can't combine the devices' results by anything else.
 """
@@ -47,6 +48,7 @@ _MANY = 32  # elements that are reduced to one
 _SMALL = 1 << 14  # elements of an array
 # Elements whose maxima one thread finds as soon as XLA's loops on all cores, along rows and of columns.
 _ROWS_OF_ONE_THREAD, _COLUMNS_OF_ONE_THREAD = (1 << 26) // CORES, (1 << 24) // CORES
+_SUMS_OF_ONE_THREAD = (1 << 21) // CORES  # bytes that one thread sums before another is awake
 _OF_BITS = ("stablehlo.and", "stablehlo.or")
 _LONG_FOLD, _FOLDED = 128, 32  # so many contiguous bools are halved, until so many are left
 _LONG_EXTREME, _HALVED = 512, 64  # the same of numbers, for maxima and minima
@@ -93,7 +95,10 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
 def _called(
     b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, most: int = _SMALL
 ) -> Value | None:
-    """The reduction by a call of c/reduce.c, if the array has at most `most` elements and the program runs it once."""
+    """The reduction by a call of c/reduce.c, if the array has at most `most` elements and the program runs it once.
+
+    An operand that is computed has to be written to memory before; XLA's loops over it would compute it as they go.
+    """
     if not (b.runs_once and operation in _OF_C and x.aval.dtype in _NUMBERS_OF_C and axes):
         return None
     first, end = min(axes), max(axes) + 1
@@ -101,12 +106,23 @@ def _called(
         return None
     shape = x.aval.shape
     n = math.prod(shape[first:end])
-    if n < _MANY or not 0 < x.aval.size <= (_OF_LIBRARY - 1 if operation == "stablehlo.add" else most):
+    is_in_memory = _without_reshapes(b, x) not in b.definitions
+    if operation == "stablehlo.add":
+        most = _SUMS_OF_ONE_THREAD // x.aval.dtype.itemsize // (1 if is_in_memory else 2)
+    has_library = x.aval.dtype in dtypes.FLOATS and x.aval.size >= _OF_LIBRARY
+    few = _FEW_ELEMENTS + 1 if is_in_memory and has_library else _MANY
+    if n < few or not 0 < x.aval.size <= most:
         return None
     b.module.work.add_reduction((operation, x.aval, *axes), n)
     kind = _OF_C[operation], _NUMBERS_OF_C[x.aval.dtype]
     sizes = math.prod(shape[:first]), n, math.prod(shape[end:])
     return native_calls.call(b, native.REDUCE, [*kind, *sizes], [x], [aval])[0]
+
+
+def _without_reshapes(b: Builder, x: Value) -> Value:
+    while (definition := b.definitions.get(x)) and definition[0] == "stablehlo.reshape":
+        x = definition[1][0]
+    return x
 
 
 def _folded(b: Builder, x: Value, axes: Sequence[int], operation: str) -> tuple[Value, Sequence[int]]:

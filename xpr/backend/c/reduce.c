@@ -1,4 +1,4 @@
-/* Sums, products, maxima and minima of small arrays on CPU, called from compiled programs as the functions in sort.c are. */
+/* Sums, products, maxima and minima on CPU, each by one thread, called from compiled programs as the functions in sort.c are. */
 
 #include <math.h>
 #include <stddef.h>
@@ -14,37 +14,95 @@ enum { WIDTH = 128 }; /* partial results, which don't wait for each other */
 #define MAXIMUM(x, y) ((y) > (x) | (y) != (y) ? (y) : (x)) /* nan where there is one; `||` would be a branch */
 #define MINIMUM(x, y) ((y) < (x) | (y) != (y) ? (y) : (x))
 
-/* The greatest (or least) of n numbers, several at a time; returns 0 if there may be a nan among them, since their sum is one. */
-#define DEFINE_EXTREME(name, number, lanes, IS_BETTER, start)                                                            \
+/* 64 bytes of numbers, wherever they are in memory, and as many integers of that size. */
+typedef float floats __attribute__((vector_size(64), aligned(4), may_alias));
+typedef double doubles __attribute__((vector_size(64), aligned(8), may_alias));
+typedef uint32_t integers __attribute__((vector_size(64), aligned(4), may_alias));
+typedef int32_t masks_of_4_bytes __attribute__((vector_size(64)));
+typedef int64_t masks_of_8_bytes __attribute__((vector_size(64)));
+#define LOAD(vector, x) (*(const vector *)(x))
+
+/* The greatest (or least) of n numbers, several at a time; returns 0 if there may be a nan among them, since their sum is one.
+   Many numbers are taken by loops that the compiler vectorizes; of fewer, the last vector overlaps the one before. */
+#define DEFINE_EXTREME(name, number, vector, mask, IS_BETTER, start)                                                     \
     static inline __attribute__((always_inline)) int name(const number *x, long long n, number *result) {                \
-        number best[lanes], sums[lanes];                                                                                 \
-        long long i = 0;                                                                                                 \
-        for (int j = 0; j < lanes; j++) best[j] = start, sums[j] = 0;                                                    \
-        for (; i + lanes <= n; i += lanes)                                                                               \
-            for (int j = 0; j < lanes; j++) {                                                                            \
-                best[j] = IS_BETTER(x[i + j], best[j]) ? x[i + j] : best[j];                                             \
-                sums[j] += x[i + j];                                                                                     \
-            }                                                                                                            \
-        for (int j = 0; i + j < n; j++) {                                                                                \
-            best[j] = IS_BETTER(x[i + j], best[j]) ? x[i + j] : best[j];                                                 \
-            sums[j] += x[i + j];                                                                                         \
+        enum { FEW = sizeof(vector) / sizeof(number), MANY = 4 * FEW };                                                  \
+        if (n < FEW) {                                                                                                   \
+            number best = start, sum = 0;                                                                                \
+            for (long long i = 0; i < n; i++) best = IS_BETTER(x[i], best) ? x[i] : best, sum += x[i];                   \
+            *result = best;                                                                                              \
+            return sum == sum;                                                                                           \
         }                                                                                                                \
-        for (int half = lanes / 2; half; half /= 2)                                                                      \
-            for (int j = 0; j < half; j++) {                                                                             \
-                best[j] = IS_BETTER(best[j + half], best[j]) ? best[j + half] : best[j];                                 \
-                sums[j] += sums[j + half];                                                                               \
+        vector best = LOAD(vector, x + n - FEW), sum = best;                                                             \
+        if (n < 4 * MANY)                                                                                                \
+            for (long long i = 0; i + FEW <= n; i += FEW) {                                                              \
+                vector v = LOAD(vector, x + i);                                                                          \
+                mask wins = IS_BETTER(v, best);                                                                          \
+                best = (vector)((mask)best ^ (((mask)best ^ (mask)v) & wins));                                           \
+                sum += v;                                                                                                \
             }                                                                                                            \
-        *result = best[0];                                                                                               \
-        return sums[0] == sums[0];                                                                                       \
+        else {                                                                                                           \
+            number bests[MANY], sums[MANY];                                                                              \
+            long long i = 0;                                                                                             \
+            for (int j = 0; j < MANY; j++) bests[j] = x[n - MANY + j], sums[j] = bests[j];                               \
+            for (; i + MANY <= n; i += MANY)                                                                             \
+                for (int j = 0; j < MANY; j++) {                                                                         \
+                    bests[j] = IS_BETTER(x[i + j], bests[j]) ? x[i + j] : bests[j];                                      \
+                    sums[j] += x[i + j];                                                                                 \
+                }                                                                                                        \
+            for (int half = MANY / 2; half >= FEW; half /= 2)                                                            \
+                for (int j = 0; j < half; j++) {                                                                         \
+                    bests[j] = IS_BETTER(bests[j + half], bests[j]) ? bests[j + half] : bests[j];                        \
+                    sums[j] += sums[j + half];                                                                           \
+                }                                                                                                        \
+            best = LOAD(vector, bests), sum = LOAD(vector, sums);                                                        \
+        }                                                                                                                \
+        number first = best[0], total = sum[0];                                                                          \
+        for (int j = 1; j < FEW; j++) first = IS_BETTER(best[j], first) ? best[j] : first, total += sum[j];              \
+        *result = first;                                                                                                 \
+        return total == total;                                                                                         \
     }
 
 #define IS_GREATER(x, y) ((x) > (y))
 #define IS_LESS(x, y) ((x) < (y))
 #define NONE(x, n, result) 0
-DEFINE_EXTREME(greatest_float, float, 64, IS_GREATER, -INFINITY)
-DEFINE_EXTREME(greatest_double, double, 32, IS_GREATER, -INFINITY)
-DEFINE_EXTREME(least_float, float, 64, IS_LESS, INFINITY)
-DEFINE_EXTREME(least_double, double, 32, IS_LESS, INFINITY)
+DEFINE_EXTREME(greatest_float, float, floats, masks_of_4_bytes, IS_GREATER, -INFINITY)
+DEFINE_EXTREME(greatest_double, double, doubles, masks_of_8_bytes, IS_GREATER, -INFINITY)
+DEFINE_EXTREME(least_float, float, floats, masks_of_4_bytes, IS_LESS, INFINITY)
+DEFINE_EXTREME(least_double, double, doubles, masks_of_8_bytes, IS_LESS, INFINITY)
+
+/* The sum of n numbers, four vectors at a time: partial sums of 32 numbers each are added to totals. The last vector overlaps
+   the one before, and what that has added is masked. */
+#define DEFINE_SUM(name, number, vector, mask)                                                                           \
+    static inline __attribute__((always_inline)) int name(const number *x, long long n, number *result) {                \
+        enum { LANES = sizeof(vector) / sizeof(number) };                                                                \
+        number sum = 0;                                                                                                  \
+        if (n < LANES) {                                                                                                 \
+            for (long long i = 0; i < n; i++) sum += x[i];                                                               \
+            *result = sum;                                                                                               \
+            return 1;                                                                                                    \
+        }                                                                                                                \
+        vector total = {0};                                                                                              \
+        long long i = 0;                                                                                                 \
+        while (i + 4 * LANES <= n) {                                                                                     \
+            vector sums[4] = {{0}};                                                                                      \
+            for (int times = 0; times < 32 && i + 4 * LANES <= n; times++, i += 4 * LANES)                               \
+                for (int k = 0; k < 4; k++) sums[k] += LOAD(vector, x + i + k * LANES);                                  \
+            total += (sums[0] + sums[1]) + (sums[2] + sums[3]);                                                          \
+        }                                                                                                                \
+        for (; i + LANES <= n; i += LANES) total += LOAD(vector, x + i);                                                 \
+        mask index;                                                                                                      \
+        for (int j = 0; j < LANES; j++) index[j] = j;                                                                    \
+        total += (vector)((mask)LOAD(vector, x + n - LANES) & (index >= (int)(LANES - (n - i))));                        \
+        for (int half = LANES / 2; half; half /= 2)                                                                      \
+            for (int j = 0; j < half; j++) total[j] += total[j + half];                                                  \
+        *result = total[0];                                                                                              \
+        return 1;                                                                                                        \
+    }
+
+DEFINE_SUM(sum_of_floats, float, floats, masks_of_4_bytes)
+DEFINE_SUM(sum_of_doubles, double, doubles, masks_of_8_bytes)
+DEFINE_SUM(sum_of_integers, uint32_t, integers, masks_of_4_bytes) /* modulo 2^32 */
 
 /* For each of `outer` blocks: its `n` rows of `inner` numbers are combined to one, several short rows at a time. Where there is
    one number in a row, OF_NUMBERS may find the result, and returns whether it has. */
@@ -76,9 +134,9 @@ DEFINE_EXTREME(least_double, double, 32, IS_LESS, INFINITY)
         }                                                                                                                \
     }
 
-REDUCE(sum_float, float, SUM, 0, NONE)
-REDUCE(sum_double, double, SUM, 0, NONE)
-REDUCE(sum_integer, uint32_t, SUM, 0, NONE) /* modulo 2^32 */
+REDUCE(sum_float, float, SUM, 0, sum_of_floats)
+REDUCE(sum_double, double, SUM, 0, sum_of_doubles)
+REDUCE(sum_integer, uint32_t, SUM, 0, sum_of_integers)
 REDUCE(max_float, float, MAXIMUM, -INFINITY, greatest_float)
 REDUCE(max_double, double, MAXIMUM, -INFINITY, greatest_double)
 REDUCE(max_integer, int32_t, MAXIMUM, INT32_MIN, NONE)
