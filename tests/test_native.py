@@ -249,6 +249,26 @@ def test_long_sums_are_as_accurate_as_numpys():
 
 
 @BUILT
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(32,), (50, 1001), (3, 4, 5)])
+def test_sums_of_products_do_not_write_the_products(shape, dtype):
+    with enable_x64():
+        x, y = np.random.default_rng(0).normal(size=(2, *shape)).astype(dtype)
+        for f, expected in (
+            (lambda x, y: jnp.sum(x * y), np.sum(x * y)),
+            (lambda x, y: jnp.linalg.norm(x.ravel()), np.linalg.norm(x)),
+            (lambda x, y: jnp.mean((x - y) ** 2), np.mean((x - y) ** 2)),
+        ):
+            program = xpr.jit(f).lower(x, y)
+            assert "xpr_matvec" in program.as_text()
+            np.testing.assert_allclose(program.compile()(x, y), expected, 1e-5 if dtype == "float32" else 1e-12)
+    most = (3 << 22) // CORES // 4
+    for size, dtype, is_called in (most, "float32", True), (most + 1, "float32", False), (40, "int32", False):
+        program = xpr.jit(lambda x: jnp.sum(x * x)).lower(xpr.ShapeDtypeStruct((size,), dtype))
+        assert ("xpr_matvec" in program.as_text()) is is_called
+
+
+@BUILT
 @pytest.mark.parametrize("n", [33, 64, 1000])
 def test_maxima_of_rows_with_both_infinities_and_nan(n):
     x = np.random.default_rng(0).normal(size=(4, n)).astype(np.float32)
@@ -263,8 +283,8 @@ def test_reductions_that_xla_computes():
     for shape, axes, dtype in (((31,), 0, "f"), ((99,), 0, "u4"), ((1000, 8), 1, "f"), ((6, 2, 7), (0, 2), "f")):
         total = xpr.jit(lambda x, axes=axes: jnp.sum(x, axes))
         assert "xpr_" not in total.lower(np.ones(shape, dtype)).as_text()
-    squares = lambda x: jnp.sum(x * x)
-    sums = (jnp.sum, (1 << 19) // CORES), (squares, (1 << 18) // CORES)
+    of_computed = lambda x: jnp.sum(x + 1)
+    sums = (jnp.sum, (1 << 19) // CORES), (of_computed, (1 << 18) // CORES)
     for reduction, most in ((jnp.prod, 1 << 14), (jnp.max, (1 << 26) // CORES), *sums):
         for size, is_called in ((most, True), (most + 1, False)):
             x = xpr.ShapeDtypeStruct((size,), np.float32)

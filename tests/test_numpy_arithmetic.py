@@ -120,6 +120,25 @@ def test_integers_that_the_compiler_knows_are_divided_as_arguments_are(dtype):
         assert [int(each[0]) for each in known] == [int(each) for each in xpr.jit(divide)(*arguments)]
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"])
+def test_many_integers_are_divided_as_few_are(dtype):
+    """Many of up to 32 bits are divided as floats, several at a time."""
+    with xpr.enable_x64(True):
+        low, high = int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)
+        edges = [0, 1, 2, 3, 7, high, high - 1, low, low + 1, high // 2, high // 3]
+        edges += [-1, -2, -7, low // 3] if low else []
+        x, y = (each.ravel() for each in np.meshgrid(np.array(edges, dtype), np.array(edges, dtype)))
+        rng = np.random.default_rng(0)
+        x, y = (np.concatenate([z, rng.integers(low, high, 2000, dtype)]) for z in (x, y))
+        y[-1000:] %= 100
+        for divide in (lax.div, lax.rem):
+            few = [xpr.jit(divide)(x[i : i + 500], y[i : i + 500]) for i in range(0, x.size, 500)]
+            np.testing.assert_array_equal(xpr.jit(divide)(x, y), np.concatenate(few))
+            text = xpr.jit(divide).lower(x, y).as_text()
+            assert ("xf64>" in text) is (x.itemsize <= 4)
+            assert "xf64>" not in xpr.jit(lambda x: divide(x, x.dtype.type(3))).lower(x).as_text()  # noqa: B023
+
+
 @pytest.mark.optimized
 @pytest.mark.parametrize("shape", [(), (16,), (32, 1), (4, 1, 16)])
 def test_divisors_that_are_broadcast_are_inverted_once(shape):

@@ -10,6 +10,7 @@ import numpy as np
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import is_linear
+from xpr.dimensions.expressions import surely_at_least
 from xpr.dtypes import ANY, COMPLEX, FLOATS, INEXACT, INTEGERS, NUMBERS, REAL, UNSIGNED, float64, iinfo
 from xpr.primitives.bitwise import bitwise_and, bitwise_or
 from xpr.primitives.comparisons import compared, eq, gt, lt
@@ -33,6 +34,8 @@ from xpr.primitives.sharding_rules import sums_alike
 from xpr.primitives.slicing import select
 from xpr.primitives.vectorized import remainders
 from xpr.primitives.vectorized.rule import on_cpu
+
+_MANY = 1000  # integers, which are divided faster several at a time
 
 __all__ = [
     "add", "add_p", "clamp", "clamp_p", "div", "div_p", "max", "max_p", "min", "min_p", "mul", "neg", "neg_p", "rem",
@@ -170,6 +173,27 @@ def _rem_reference(x: Any, y: Any) -> Any:
     return np.fmod(x, y)
 
 
+def _is_faster_by_floats(b: Builder, divisor: Value) -> bool:
+    """Whether integers are divided several at a time on CPU: many of up to 32 bits, by a number that isn't constant."""
+    source, _ = b.broadcast_source(divisor) or (divisor, [])
+    is_constant = b.definitions.get(source, ("",))[0] == "stablehlo.constant"
+    dtype = divisor.aval.dtype
+    is_small = dtype.kind in "iu" and dtype.itemsize <= 4
+    return b.platform == "cpu" and is_small and surely_at_least(divisor.aval.size, _MANY) and not is_constant
+
+
+def _by_floats(b: Builder, operation: str, x: Value, y: Value) -> Value:
+    """The quotient, or remainder, of integers that float64 holds: processors divide several of these at once.
+
+    It is exact: a quotient that is no integer is further from the next one than it is rounded, as 1 / y > 2**-53 x / y.
+    """
+    wide = x.aval.update(dtype=float64)
+    quotient = b.convert(b.op("stablehlo.divide", [b.convert(x, float64), b.convert(y, float64)], wide), x.aval.dtype)
+    if operation == "stablehlo.divide":
+        return quotient
+    return b.op("stablehlo.subtract", [x, b.op("stablehlo.multiply", [quotient, y], x.aval)], x.aval)
+
+
 def _division_lower(operation: str) -> Callable[..., list[Value]]:
     """The lowering rule of integer division, or remainder, that is defined for all operands.
 
@@ -190,7 +214,9 @@ def _division_lower(operation: str) -> Callable[..., list[Value]]:
             overflow = b.op("stablehlo.and", [smallest, by_minus_one], by_zero.aval)
             undefined = b.op("stablehlo.or", [by_zero, overflow], by_zero.aval)
         divisor = b.op("stablehlo.select", [undefined, b.constant(1, aval), y], aval)
-        out = b.op(operation, [x, divisor], aval)
+        out = (
+            _by_floats(b, operation, x, divisor) if _is_faster_by_floats(b, y) else b.op(operation, [x, divisor], aval)
+        )
         if operation == "stablehlo.remainder":
             return [b.op("stablehlo.select", [by_zero, x, out], aval)]
         return [b.op("stablehlo.select", [by_zero, b.constant(np.array(-1).astype(aval.dtype), aval), out], aval)]

@@ -22,7 +22,6 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend import native
 from xpr.backend.mlir_text import int_list
-from xpr.backend.processor import CORES
 from xpr.backend.stablehlo import OF_TWO_BITS, Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.primitives import native_calls
@@ -38,7 +37,6 @@ _MULTIPLIED_AS = {**OF_TWO_BITS, dtypes.float4_e2m1fn: dtypes.float32}
 
 _MULTIPLIED_IN_C = (dtypes.float32, dtypes.float64)
 _FEW_TERMS, _SMALL_MATRIX = 2, 1 << 14  # elements
-_OF_ONE_THREAD = (3 << 22) // CORES  # bytes that one thread multiplies and adds as soon as XLA's loops on all cores
 _FEW_PRODUCTS, _FEW_ALONG_ROWS = 1 << 9, 1 << 19
 
 
@@ -117,7 +115,7 @@ def _by_vector(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: Nu
     matrix, (axis,) = _before_transpose(b, matrix, contracted)
     size, terms = matrix.aval.size, matrix.aval.shape[axis]
     are_in_memory = matrix not in b.definitions and (vector not in b.definitions or out.size > 1)
-    most = _OF_ONE_THREAD // out.dtype.itemsize if are_in_memory else _SMALL_MATRIX
+    most = native_calls.MULTIPLIED_BY_ONE_THREAD // out.dtype.itemsize if are_in_memory else _SMALL_MATRIX
     if not 0 < size <= most or terms < _FEW_TERMS or out.size != size // terms or axis not in (0, matrix.aval.ndim - 1):
         return None
     along_rows = axis == matrix.aval.ndim - 1

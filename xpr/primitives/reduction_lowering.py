@@ -77,6 +77,8 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
     Maxima and minima may skip nan: see `lower_extreme`. Bitwise reductions are done on unpartitioned axes, as XLA can't
     combine the results of several devices by them.
     """
+    if operation == "stablehlo.add" and (product := _dot(b, x, aval)) is not None:
+        return product
     if (called := _called(b, x, aval, axes, operation)) is not None:
         return called
     if operation == "stablehlo.xor" or (operation in _OF_BITS and x.aval.dtype != dtypes.bool_):
@@ -90,6 +92,20 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
     if _is_of_few_elements(x.aval, axes) and not _is_cheap(b, x):
         x = b.fusion_barrier(x)  # XLA does not vectorize operations that it fuses into such a loop
     return _reduction(b, x, aval, axes, operation, start, _with_negations)
+
+
+def _dot(b: Builder, x: Value, aval: ShapedArray) -> Value | None:
+    """The sum of all products of two arrays' elements, as in norms, by c/matvec.c, which doesn't write the products."""
+    name, operands, _ = b.definitions.get(_without_reshapes(b, x), ("", (), ""))
+    if name != "stablehlo.multiply" or aval.size != 1 or aval.dtype not in (dtypes.float32, dtypes.float64):
+        return None
+    if not (b.runs_once and native_calls.are_possible(b, x.aval)):
+        return None
+    are_in_memory = not any(_without_reshapes(b, each) in b.definitions for each in operands)
+    most = native_calls.MULTIPLIED_BY_ONE_THREAD if are_in_memory else _SUMS_OF_ONE_THREAD // 2
+    if not _MANY <= x.aval.size <= most // aval.dtype.itemsize:
+        return None
+    return native_calls.call(b, native.MATVEC, [aval.dtype.itemsize, 1, x.aval.size, 1], list(operands), [aval])[0]
 
 
 def _called(
