@@ -285,7 +285,7 @@ def test_reductions_that_xla_computes():
         assert "xpr_" not in total.lower(np.ones(shape, dtype)).as_text()
     of_computed = lambda x: jnp.sum(x + 1)
     sums = (jnp.sum, (1 << 19) // CORES), (of_computed, (1 << 18) // CORES)
-    for reduction, most in ((jnp.prod, 1 << 14), (jnp.max, (1 << 26) // CORES), *sums):
+    for reduction, most in ((jnp.prod, (1 << 19) // CORES), (jnp.max, (1 << 26) // CORES), *sums):
         for size, is_called in ((most, True), (most + 1, False)):
             x = xpr.ShapeDtypeStruct((size,), np.float32)
             assert ("xpr_reduce" in xpr.jit(reduction).lower(x).as_text()) is is_called

@@ -9,11 +9,11 @@ equivalent expression wherever the library should not be called. Elsewhere it is
 a half to a third of the time, over (0, 2) of 64x64x256 a fourteenth. Its other faults are in stablehlo.py (elementwise
 maxima) and dot_lowering.py (products that are summed).
 
-Reductions of small arrays, sums of up to a megabyte, and maxima and minima of larger ones, are calls of c/reduce.c: XLA
-compiles 20 to 100 ms for each, and what it writes runs as long, or twice. The library wakes another thread for 30,000
-numbers, which takes 50 microseconds on virtual machines; one thread sums them in 3. A few long rows are added one by
-one. Bools, and the maxima and minima of long axes that are left to XLA, are halved until few are left (`_halved`). The
-other reductions become loops of XLA's, which have to be unrolled (`has_hot_loops`).
+Sums and products of up to a megabyte, and maxima and minima of larger arrays, are calls of c/reduce.c: XLA compiles 20
+to 100 ms for each, and what it writes runs as long, or twice. The library wakes another thread for 30,000 numbers,
+which takes 50 microseconds on virtual machines; one thread sums them in 3. A few long rows are added one by one. Bools,
+and the maxima and minima of long axes that are left to XLA, are halved until few are left (`_halved`). The other
+reductions become loops of XLA's, which have to be unrolled (`has_hot_loops`).
 
 Reductions over several devices have bodies of one operation: XLA can't combine the devices' results by anything else.
 """
@@ -48,7 +48,7 @@ _MANY = 32  # elements that are reduced to one
 _SMALL = 1 << 14  # elements of an array
 # Elements whose maxima one thread finds as soon as XLA's loops on all cores, along rows and of columns.
 _ROWS_OF_ONE_THREAD, _COLUMNS_OF_ONE_THREAD = (1 << 26) // CORES, (1 << 24) // CORES
-_SUMS_OF_ONE_THREAD = (1 << 21) // CORES  # bytes that one thread sums before another is awake
+_SUMS_OF_ONE_THREAD = (1 << 21) // CORES  # bytes that one thread adds or multiplies before another is awake
 _OF_BITS = ("stablehlo.and", "stablehlo.or")
 _LONG_FOLD, _FOLDED = 128, 32  # so many contiguous bools are halved, until so many are left
 _LONG_EXTREME, _HALVED = 512, 64  # the same of numbers, for maxima and minima
@@ -123,7 +123,7 @@ def _called(
     shape = x.aval.shape
     n = math.prod(shape[first:end])
     is_in_memory = _without_reshapes(b, x) not in b.definitions
-    if operation == "stablehlo.add":
+    if operation in ("stablehlo.add", "stablehlo.multiply"):
         most = _SUMS_OF_ONE_THREAD // x.aval.dtype.itemsize // (1 if is_in_memory else 2)
     has_library = x.aval.dtype in dtypes.FLOATS and x.aval.size >= _OF_LIBRARY
     few = _FEW_ELEMENTS + 1 if is_in_memory and has_library else _MANY
