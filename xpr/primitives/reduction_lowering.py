@@ -125,8 +125,8 @@ def _called(
     is_in_memory = _without_reshapes(b, x) not in b.definitions
     if operation in ("stablehlo.add", "stablehlo.multiply"):
         most = _SUMS_OF_ONE_THREAD // x.aval.dtype.itemsize // (1 if is_in_memory else 2)
-    has_library = x.aval.dtype in dtypes.FLOATS and x.aval.size >= _OF_LIBRARY
-    few = _FEW_ELEMENTS + 1 if is_in_memory and has_library else _MANY
+    are_many_floats = x.aval.dtype in dtypes.FLOATS and x.aval.size > _SMALL
+    few = _FEW_ELEMENTS + 1 if is_in_memory and are_many_floats else _MANY
     if n < few or not 0 < x.aval.size <= most:
         return None
     b.module.work.add_reduction((operation, x.aval, *axes), n)
