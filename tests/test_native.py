@@ -338,6 +338,31 @@ def test_cumulative_functions_that_xla_computes():
 
 
 @BUILT
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    "m, terms, n",
+    [(33, 65, 34), (100, 100, 100), (7, 300, 16), (64, 64, 200), (1000, 9, 8), (1000, 9, 4), (50, 70, 31)],
+)
+def test_products_of_matrices_of_any_layout(m, terms, n, dtype):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(m, terms)).astype(dtype), rng.normal(size=(terms, n)).astype(dtype)
+    x[-1, 0] = np.nan  # it is not to reach other rows
+    close = {"rtol": 1e-4, "atol": 1e-4} if dtype == "float32" else {"rtol": 1e-11, "atol": 1e-11}
+    with enable_x64():
+        for product, left, right in (
+            (lambda x, y: x @ y, x, y),
+            (lambda x, y: lax.dot_general(x, y, (((1,), (1,)), ((), ()))), x, y.T.copy()),
+            (lambda x, y: lax.dot_general(x, y, (((0,), (0,)), ((), ()))), x.T.copy(), y),
+            (lambda x, y: lax.dot_general(x, y, (((0,), (1,)), ((), ()))), x.T.copy(), y.T.copy()),
+            (lambda x, y: (x[None] @ y)[0], x, y),
+            (lambda x, y: jnp.einsum("ab,bcd->acd", x, y.reshape(terms, n, 1))[..., 0], x, y),
+        ):
+            program = xpr.jit(product).lower(left, right)
+            assert "xpr_matmul" in program.as_text()
+            np.testing.assert_allclose(program.compile()(left, right), x @ y, **close)
+
+
+@BUILT
 def test_products_that_xla_computes():
     """Of other types, of large matrices that the program computes, of several matrices, in loops."""
     f32, f16, i32 = (lambda *shape, dtype=dtype: np.ones(shape, dtype) for dtype in (np.float32, np.float16, np.int32))
@@ -356,7 +381,8 @@ def test_products_that_xla_computes():
     along_rows = lambda x, y: x.T @ y
     for product, x, y in (
         (along_rows, f16(9, 9), f16(9, 9)),
-        (along_rows, f32(100, 100), f32(100, 100)),
+        (along_rows, f32(200, 200), f32(200, 200)),
+        (lambda x, y: x @ y.T, f32(31, 100), f32(200, 100)),
         (lambda x, y: jnp.einsum("bij,bik->bjk", x, y), f32(3, 9, 9), f32(3, 9, 9)),
         (lambda x, y: jnp.einsum("i,ijk->jk", x, y), f32(3), f32(3, 4, 5)),
         (lambda x, y: lax.scan(lambda y, _: (x.T @ y, None), y, None, 5)[0], f32(9, 9), f32(9, 9)),

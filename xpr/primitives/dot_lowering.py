@@ -1,8 +1,8 @@
 """Lowering of contractions (dot_general) to StableHLO.
 
 On CPU four kinds are lowered to other operations: products of small matrices to sums of elementwise products, products
-of a matrix and a vector, or of two vectors, to calls of c/matvec.c, products of small matrices for which XLA would call
-oneDNN to calls of c/matmul.c, and products with several contracted axes to products with one.
+of a matrix and a vector, or of two vectors, to calls of c/matvec.c, products of matrices of moderate size to calls of
+c/matmul.c, and products with several contracted axes to products with one.
 
 The right operand of a matrix product gets a fusion barrier on CPU if it may be one number that is broadcast. XLA:CPU
 (jaxlib 0.10.2) hands products to a library, together with what computes their operands, and there the product with such
@@ -22,6 +22,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend import native
 from xpr.backend.mlir_text import int_list
+from xpr.backend.processor import CORES
 from xpr.backend.stablehlo import OF_TWO_BITS, Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.primitives import native_calls
@@ -37,7 +38,10 @@ _MULTIPLIED_AS = {**OF_TWO_BITS, dtypes.float4_e2m1fn: dtypes.float32}
 
 _MULTIPLIED_IN_C = (dtypes.float32, dtypes.float64)
 _FEW_TERMS, _SMALL_MATRIX = 2, 1 << 14  # elements
-_FEW_PRODUCTS, _FEW_ALONG_ROWS = 1 << 9, 1 << 19
+# Bytes of the numbers that are multiplied, up to which one thread has a product of matrices as soon as XLA on all
+# cores, whose threads are awake in a network.
+_MULTIPLIED_BY_ONE_THREAD = (1 << 24) // CORES
+_FEW_ROWS, _FEW_PRODUCTS = 32, 1 << 18  # of a left matrix, for which a large right one would be transposed
 
 
 def free_axes(ndim: int, contracted: Sequence[int], batched: Sequence[int]) -> Axes:
@@ -86,8 +90,8 @@ def lower_dot_general(
         return [by_vector]
     if b.platform == "cpu" and lhs.aval.ndim == 2 and len(lc) == 1 and not lb:
         lhs, lc = _before_transpose(b, lhs, lc)
-    if not algorithm and (sizes := _sizes_of_matmul(b, lhs.aval, rhs.aval, out, ((lc, rc), (lb, rb)))):
-        return native_calls.call(b, native.MATMUL, sizes, [lhs, rhs], [out])
+    if not algorithm and (by_matrix := _by_matrix(b, lhs, rhs, out, ((lc, rc), (lb, rb)))) is not None:
+        return [by_matrix]
     numbers = (
         f"#stablehlo.dot<lhs_batching_dimensions = {int_list(lb)}, rhs_batching_dimensions = {int_list(rb)}, "
         f"lhs_contracting_dimensions = {int_list(lc)}, rhs_contracting_dimensions = {int_list(rc)}>"
@@ -131,27 +135,33 @@ def _before_transpose(b: Builder, matrix: Value, contracted: Axes) -> tuple[Valu
     return matrix, contracted
 
 
-def _sizes_of_matmul(
-    b: Builder, lhs: ShapedArray, rhs: ShapedArray, out: ShapedArray, numbers: Numbers
-) -> tuple[int, ...]:
-    """The numbers for c/matmul.c, if it is to compute the product of two matrices; else none.
+def _by_matrix(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: Numbers) -> Value | None:
+    """The product of two matrices, if c/matmul.c is to compute it.
 
-    XLA calls oneDNN for products of a few numbers, and of columns of the left matrix, such as gradients to the weights
-    of dense layers. It takes 25 ms to write its kernels when it is called first, and more time for small matrices than
-    c/matmul.c does.
+    XLA's libraries wake threads for small products, which takes them two to six times as long as c/matmul.c. oneDNN,
+    which it calls for columns of the left matrix, takes 25 ms to write its kernels when it is called first. An operand
+    whose first or last axis is contracted is a matrix, its other axes being merged.
     """
     (lc, rc), (lb, _) = numbers
-    is_possible = b.runs_once and native_calls.are_possible(b, lhs) and native_calls.are_possible(b, rhs)
-    are_matrices = lhs.ndim == rhs.ndim == 2 and len(lc) == 1 and not lb
-    if not is_possible or not are_matrices or out.dtype not in _MULTIPLIED_IN_C:
-        return ()
-    (left,), (right,), (rows, columns) = lc, rc, out.shape
-    terms = lhs.shape[left]
-    most = _FEW_ALONG_ROWS if left == right == 0 else _FEW_PRODUCTS
-    if lhs.dtype != out.dtype or not 0 < terms * rows * columns <= most:
-        return ()
+    is_possible = b.runs_once and native_calls.are_possible(b, lhs.aval) and native_calls.are_possible(b, rhs.aval)
+    ndims = lhs.aval.ndim, rhs.aval.ndim
+    if not is_possible or lb or len(lc) != 1 or min(ndims) < 2 or out.dtype not in _MULTIPLIED_IN_C:
+        return None
+    if rhs.aval.ndim == 2:
+        rhs, rc = _before_transpose(b, rhs, rc)
+    (left,), (right,) = lc, rc
+    terms = lhs.aval.shape[left]
+    products = out.size * terms
+    if lhs.aval.dtype != out.dtype or not 0 < products <= _MULTIPLIED_BY_ONE_THREAD // out.dtype.itemsize:
+        return None
+    if left not in (0, ndims[0] - 1) or right not in (0, ndims[1] - 1):
+        return None
+    rows, columns = lhs.aval.size // terms, rhs.aval.size // terms
+    if right and rows < _FEW_ROWS and products > _FEW_PRODUCTS:
+        return None
     strides = *((1, terms) if left else (rows, 1)), *((1, terms) if right else (columns, 1))
-    return out.dtype.itemsize, terms, rows, columns, *strides
+    sizes = [out.dtype.itemsize, terms, rows, columns, *strides]
+    return native_calls.call(b, native.MATMUL, sizes, [lhs, rhs], [out])[0]
 
 
 def _merge_contracted(b: Builder, lhs: Value, rhs: Value, numbers: Numbers) -> tuple[Value, Value, Numbers]:

@@ -1,12 +1,13 @@
 /* Products of small matrices on CPU, called from compiled programs as the functions in sort.c are. */
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "processors.h"
 #include "text.h"
 
-enum { ROWS = 4, TERMS = 64 }; /* of the result, and of its sums, that are computed together */
-enum { PACKED = 1 << 16 };      /* bytes of the right matrix that are packed at a time */
+enum { TERMS = 64 };       /* of the sums, that are computed together */
+enum { PACKED = 1 << 16 }; /* bytes of the right matrix that are packed at a time */
 
 /* A matrix: how far its next term is, of the sums, and its next row or column, of the result. */
 typedef struct {
@@ -14,10 +15,79 @@ typedef struct {
     long long term, next;
 } operand;
 
+/* A function that copies four numbers from each of four rows, `step` apart, to columns of rows that are `width` apart. */
+#define TRANSPOSED(number, index)                                                                                \
+    typedef number four_##number##s __attribute__((vector_size(4 * sizeof(number)), aligned(sizeof(number))));   \
+    typedef index four_of_##number##s __attribute__((vector_size(4 * sizeof(number))));                          \
+    static inline __attribute__((always_inline)) void transposed_##number(                                       \
+        number *to, long long width, const number *from, long long step) {                                       \
+        typedef four_##number##s four;                                                                           \
+        const four_of_##number##s low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, last = {2, 3, 6, 7}; \
+        four a = *(four *)from, b = *(four *)(from + step), c = *(four *)(from + 2 * step), d = *(four *)(from + 3 * step); \
+        four of_ab = __builtin_shuffle(a, b, low), of_cd = __builtin_shuffle(c, d, low);                         \
+        *(four *)to = __builtin_shuffle(of_ab, of_cd, first);                                                    \
+        *(four *)(to + width) = __builtin_shuffle(of_ab, of_cd, last);                                           \
+        of_ab = __builtin_shuffle(a, b, high), of_cd = __builtin_shuffle(c, d, high);                            \
+        *(four *)(to + 2 * width) = __builtin_shuffle(of_ab, of_cd, first);                                      \
+        *(four *)(to + 3 * width) = __builtin_shuffle(of_ab, of_cd, last);                                       \
+    }
+
+TRANSPOSED(float, int32_t)
+TRANSPOSED(double, int64_t)
+
+/* A function that copies some terms of the columns of a panel from an operand, where there are so many, and else zeros. */
+#define PACK(number)                                                                                             \
+    static inline __attribute__((always_inline)) void pack_##number(                                             \
+        number *to, const int width, const number *from, operand right, int terms, int columns) {                \
+        if (right.next == 1 && columns >= width) {                                                               \
+            for (int t = 0; t < terms; t++)                                                                      \
+                for (int c = 0; c < width; c++) to[t * width + c] = from[t * right.term + c];                    \
+            return;                                                                                              \
+        }                                                                                                        \
+        for (int c = 0; c < width; c += 4) {                                                                     \
+            int t = 0;                                                                                           \
+            if (right.term == 1 && c + 4 <= columns)                                                             \
+                for (; t + 4 <= terms; t += 4)                                                                   \
+                    transposed_##number(to + t * width + c, width, from + c * right.next + t, right.next);       \
+            for (; t < terms; t++)                                                                               \
+                for (int k = c; k < c + 4; k++)                                                                  \
+                    to[t * width + k] = k < columns ? from[t * right.term + k * right.next] : 0;                 \
+        }                                                                                                        \
+    }
+
+PACK(float)
+PACK(double)
+
 /* A function of operands, and vectors of so many bytes. It packs a part of the right one into panels of two vectors' columns,
-   with zeros beyond the last one. Eight sums, of four rows, don't wait for each other. */
-#define MATMUL(number, processor, bytes, attribute)                                                              \
+   with zeros beyond the last one. The sums of ROWS rows of a panel are in registers; of fewer, the last is computed again. */
+#define MATMUL(number, processor, bytes, ROWS, attribute)                                                        \
     typedef number number##s##processor __attribute__((vector_size(bytes), aligned(sizeof(number))));            \
+    attribute static inline __attribute__((always_inline)) void block_##number##processor(                       \
+        number *restrict result, const number *left, long long term, const long long *rows, long long n,         \
+        const number##s##processor *panel, int count, int columns, int height, int is_first, int whole, int vectors) { \
+        enum { WIDTH = bytes / sizeof(number) };                                                                 \
+        number##s##processor sums[ROWS][2] = {{{0}}};                                                            \
+        for (int t = 0; t < count; t++) {                                                                        \
+            number##s##processor x = panel[t * 2], y = panel[t * 2 + 1];                                         \
+            const number *of_term = left + t * term;                                                             \
+            _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                            \
+                sums[r][0] += of_term[rows[r]] * x;                                                              \
+                if (vectors > 1) sums[r][1] += of_term[rows[r]] * y;                                             \
+            }                                                                                                    \
+        }                                                                                                        \
+        for (int r = 0; r < height; r++) {                                                                       \
+            number *to = result + r * n;                                                                         \
+            number##s##processor *vector = (number##s##processor *)to;                                           \
+            if (whole) {                                                                                         \
+                vector[0] = is_first ? sums[r][0] : vector[0] + sums[r][0];                                      \
+                if (vectors > 1) vector[1] = is_first ? sums[r][1] : vector[1] + sums[r][1];                     \
+            } else                                                                                               \
+                for (int k = 0; k < columns; k++) {                                                              \
+                    number sum = sums[r][k / WIDTH][k % WIDTH];                                                  \
+                    to[k] = is_first ? sum : to[k] + sum;                                                        \
+                }                                                                                                \
+        }                                                                                                        \
+    }                                                                                                            \
     attribute static void matmul_##number##processor(                                                            \
         number *restrict result, operand left, operand right, long long terms, long long m, long long n) {       \
         enum { WIDTH = bytes / sizeof(number), COLUMNS = 2 * WIDTH, PANELS = PACKED / bytes / 2 / TERMS };       \
@@ -27,49 +97,39 @@ typedef struct {
             int count = terms - start < TERMS ? terms - start : TERMS;                                           \
             for (long long first = 0; first < n; first += PANELS * COLUMNS) {                                    \
                 int width = n - first < PANELS * COLUMNS ? n - first : PANELS * COLUMNS;                         \
-                for (int j = 0; j < width; j += COLUMNS)                                                         \
-                    for (int t = 0; t < count; t++) {                                                            \
-                        number *to = (number *)(packed + j / WIDTH * TERMS + t * 2);                             \
-                        const number *from = right.start;                                                        \
-                        from += (start + t) * right.term + (first + j) * right.next;                             \
-                        if (right.next == 1)                                                                     \
-                            for (int c = 0; c < COLUMNS; c++) to[c] = j + c < width ? from[c] : 0;               \
-                        else                                                                                     \
-                            for (int c = 0; c < COLUMNS; c++) to[c] = j + c < width ? from[c * right.next] : 0;  \
-                    }                                                                                            \
+                for (int j = 0; j < width; j += COLUMNS) {                                                       \
+                    const number *from = right.start;                                                            \
+                    from += start * right.term + (first + j) * right.next;                                       \
+                    pack_##number((number *)(packed + j / WIDTH * TERMS), COLUMNS, from, right, count, width - j); \
+                }                                                                                                \
                 for (long long i = 0; i < m; i += ROWS) {                                                        \
-                    int rows = m - i < ROWS ? m - i : ROWS;                                                      \
-                    const number *a = (const number *)left.start + start * left.term + i * left.next,            \
-                                 *b = rows > 1 ? a + left.next : a, *c = rows > 2 ? b + left.next : a,           \
-                                 *d = rows > 3 ? c + left.next : a;                                              \
+                    int height = m - i < ROWS ? m - i : ROWS;                                                    \
+                    const number *a = (const number *)left.start + start * left.term + i * left.next;            \
+                    long long rows[ROWS];                                                                        \
+                    for (int r = 0; r < ROWS; r++) rows[r] = (r < height ? r : height - 1) * left.next;          \
                     for (int j = 0; j < width; j += COLUMNS) {                                                   \
                         const lanes *panel = packed + j / WIDTH * TERMS;                                         \
-                        lanes sums[ROWS][2] = {{{0}}};                                                           \
-                        for (int t = 0; t < count; t++) {                                                        \
-                            lanes x = panel[t * 2], y = panel[t * 2 + 1];                                        \
-                            long long at = t * left.term;                                                         \
-                            sums[0][0] += a[at] * x, sums[0][1] += a[at] * y;                                    \
-                            sums[1][0] += b[at] * x, sums[1][1] += b[at] * y;                                    \
-                            sums[2][0] += c[at] * x, sums[2][1] += c[at] * y;                                    \
-                            sums[3][0] += d[at] * x, sums[3][1] += d[at] * y;                                    \
-                        }                                                                                        \
-                        int columns = width - j < COLUMNS ? width - j : COLUMNS;                                 \
-                        for (int r = 0; r < rows; r++) {                                                         \
-                            number *to = result + (i + r) * n + first + j, *from = (number *)sums[r];            \
-                            for (int k = 0; k < columns; k++) to[k] = start ? to[k] + from[k] : from[k];         \
-                        }                                                                                        \
+                        number *to = result + i * n + first + j;                                                 \
+                        int columns = width - j < COLUMNS ? width - j : COLUMNS, is_first = start == 0;          \
+                        int overlaps = n < COLUMNS && terms <= TERMS && (i + ROWS) * n + COLUMNS <= m * n;       \
+                        if (columns > WIDTH)                                                                     \
+                            block_##number##processor(to, a, left.term, rows, n, panel, count, columns, height, is_first, \
+                                                      columns == COLUMNS || overlaps, 2);                        \
+                        else                                                                                     \
+                            block_##number##processor(to, a, left.term, rows, n, panel, count, columns, height, is_first, \
+                                                      columns == WIDTH || overlaps, 1);                          \
                     }                                                                                            \
                 }                                                                                                \
             }                                                                                                    \
         }                                                                                                        \
     }
 
-MATMUL(float, , 16, )
-MATMUL(double, , 16, )
-MATMUL(float, _avx2, 32, WITH_AVX2)
-MATMUL(double, _avx2, 32, WITH_AVX2)
-MATMUL(float, _avx512, 64, WITH_AVX512)
-MATMUL(double, _avx512, 64, WITH_AVX512)
+MATMUL(float, , 16, 4, )
+MATMUL(double, , 16, 4, )
+MATMUL(float, _avx2, 32, 6, WITH_AVX2)
+MATMUL(double, _avx2, 32, 6, WITH_AVX2)
+MATMUL(float, _avx512, 64, 8, WITH_AVX512)
+MATMUL(double, _avx512, 64, 8, WITH_AVX512)
 
 #define MULTIPLY(processor)                                                                                      \
     numbers[0] == sizeof(double) ? matmul_double##processor(result, left, right, numbers[1], numbers[2], numbers[3]) \
@@ -81,7 +141,8 @@ void xpr_matmul(void *result, const void **operands, const char *text, size_t le
     (void)status;
     read_numbers(text, length, numbers, 8);
     operand left = {operands[0], numbers[4], numbers[5]}, right = {operands[1], numbers[6], numbers[7]};
-    if (has_avx512())
+    int is_narrow = numbers[0] * numbers[3] <= 32; /* a row of the result is no longer than a vector of AVX2 */
+    if (has_avx512() && !is_narrow)
         MULTIPLY(_avx512);
     else if (has_avx2())
         MULTIPLY(_avx2);
