@@ -30,7 +30,7 @@ class _Token:
     """The type of a token: operations with effects are put in order by taking the last one's and giving the next."""
 
     __slots__ = ()
-    is_symbolic, size = False, 0
+    is_symbolic, size, dtype = False, 0, np.dtype("V0")  # no bytes
 
 
 TOKEN: Any = _Token()
