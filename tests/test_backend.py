@@ -790,7 +790,7 @@ class TestEndOfTheProcess:
         assert run_python(script) == "[False] 1\n"
 
     def test_it_waits_for_programs_whose_calls_are_known(self, monkeypatch):
-        product, x = xpr.jit(lambda x: x @ x), jnp.ones((64, 64))
+        product, x = xpr.jit(lambda x: x @ x), jnp.ones((200, 200))
         product(x)
         waiting.tokens.clear()
         product(x)
@@ -799,10 +799,10 @@ class TestEndOfTheProcess:
     def test_more_programs_than_are_kept(self, monkeypatch):
         monkeypatch.setattr(waiting, "most_in_background", 2)
         most = max(len(waiting.tokens), 3)  # those of other tests
-        x = jnp.ones((64, 64))
+        x = jnp.ones((200, 200))
         for _ in range(5):
             y = xpr.jit(lambda x: x @ x)(x)
-        assert float(y[0, 0]) == 64 and len(waiting.tokens) <= most
+        assert float(y[0, 0]) == 200 and len(waiting.tokens) <= most
 
 
 class TestShortestPath:
@@ -830,7 +830,7 @@ class TestShortestPath:
         assert doubled.known.direct and float(doubled(jnp.ones(()))) == 128
 
     def test_of_programs_in_the_background(self):
-        run, keeps = self.run_of(lambda x: x @ x, jnp.ones((64, 64)))
+        run, keeps = self.run_of(lambda x: x @ x, jnp.ones((200, 200)))
         assert type(run.__self__).__module__.startswith("jaxlib") and keeps
 
     def test_of_large_programs(self):
