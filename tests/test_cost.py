@@ -56,10 +56,23 @@ def test_transcendental_functions_are_one_operation_each():
     assert cost(lambda x: jnp.exp(jnp.tanh(x)))(X).flops == 20000
 
 
+def _products(n, window, stride, pads, dilation, window_dilation):
+    """How often an element of a kernel meets one of an image along an axis, by trying all positions."""
+    counts = 0
+    for start in range(0, (n - 1) * dilation + sum(pads) - (window - 1) * window_dilation + 1, stride):
+        positions = start + window_dilation * np.arange(window) - pads[0]
+        counts += np.count_nonzero((positions % dilation == 0) & (positions >= 0) & (positions <= (n - 1) * dilation))
+    return counts
+
+
 def test_convolutions_and_windows():
     image, kernel = np.ones((1, 2, 8, 8), np.float32), np.ones((4, 2, 3, 3), np.float32)
     found = cost(lambda x, k: lax.conv(x, k, (1, 1), "VALID"))(image, kernel)
     assert found.flops == 2 * (4 * 6 * 6) * (2 * 3 * 3)
+    found = cost(lambda x, k: lax.conv(x, k, (1, 1), "SAME"))(image, kernel)  # less the padding's part
+    assert found.flops == 2 * (4 * 2) * (8 * 3 - 2) ** 2
+    strided = cost(lambda x, k: lax.conv_general_dilated(x, k, (3, 2), [(2, 0), (1, 4)], (2, 3), (1, 2)))(image, kernel)
+    assert strided.flops == 2 * (4 * 2) * _products(8, 3, 3, (2, 0), 2, 1) * _products(8, 3, 2, (1, 4), 3, 2)
     found = cost(lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 1, 2, 2), (1, 1, 2, 2), "VALID"))(image)
     assert found.flops == 2 * 8 * 8
 
@@ -97,6 +110,18 @@ def test_linear_equations_are_solved_once():
 def test_bytes_and_memory():
     found = cost(lambda x, y: x @ y)(X, X)
     assert found.bytes == found.peak_memory == 3 * 4 * 10000
+
+
+def test_only_elements_at_computed_indices_are_moved():
+    row = 4 * 100
+    assert cost(lambda x: lax.dynamic_slice(x, (1, 0), (3, 100)))(X).bytes == 2 * 3 * row + 2 * 4
+    assert cost(lambda x: lax.dynamic_update_slice(x, X[:3], (1, 0)))(X).bytes == 2 * 3 * row + 2 * 4
+    rows = lax.GatherDimensionNumbers((1,), collapsed_slice_dims=(0,), start_index_map=(0,))
+    indices = np.zeros((5, 1), np.int32)
+    assert cost(lambda x: lax.gather(x, indices, rows, (1, 100)))(X).bytes == 2 * 5 * row + 5 * 4
+    written = lax.ScatterDimensionNumbers((1,), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+    found = cost(lambda x: lax.scatter_add(x, indices, X[:5], written))(X)
+    assert (found.flops, found.bytes) == (5 * 100, 3 * 5 * row + 5 * 4)
 
 
 def test_types_are_enough():

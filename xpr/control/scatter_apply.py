@@ -21,6 +21,7 @@ from xpr.core.avals import ShapedArray, aval_of, types_of
 from xpr.core.jaxpr import Jaxpr, constvars_to_invars
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.core.regions import Region
+from xpr.primitives.bytes_moved import updating_each
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.gather import windows
 from xpr.primitives.gather.gather_scatter import gather_p, scatter_batch
@@ -117,6 +118,13 @@ def _regions(*, update_jaxpr: Jaxpr, update_shape: tuple[int, ...], **params: An
     return [Region(update_jaxpr, "loop", (0,), ((0,),), (0,), math.prod(update_shape), (1,))]
 
 
+def _bytes_moved(
+    operands: Sequence[ShapedArray], results: Sequence[ShapedArray], *, update_shape: tuple[int, ...], **params: Any
+) -> int:
+    """The elements, which are read and written, and the indices; counted as those of other scatters."""
+    return updating_each([*operands, ShapedArray(update_shape, operands[0].dtype)], results)
+
+
 scatter_apply_p = register(
     Primitive(
         "scatter_apply",
@@ -129,6 +137,7 @@ scatter_apply_p = register(
         batch=_batch,
         evaluate=_evaluate,
         regions=_regions,
+        bytes_moved=_bytes_moved,
         call=True,
     )
 )

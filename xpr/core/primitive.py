@@ -238,6 +238,9 @@ class Primitive:
     # (operands, results, **params): the number of operations it takes, from types, see primitives/flops.py. None where
     # it computes nothing, or what the jaxprs that it holds do.
     flops: Callable[..., int] | None = None
+    # (operands, results, **params): the bytes that it reads and writes, from types, see primitives/bytes_moved.py. None
+    # where these are all of its operands and results.
+    bytes_moved: Callable[..., int] | None = None
     # (avals, **params): the side effects, "ordered", "unordered", or those of users, see core/effects.py
     effects: Callable[..., Collection[Any]] | None = None
     calls_python: bool = False  # it calls a Python function when a program runs

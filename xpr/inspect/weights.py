@@ -8,20 +8,15 @@ from __future__ import annotations
 import math
 
 from xpr.control.remat.memory import bytes_held
-from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Literal, Var
 from xpr.core.regions import Region, regions_of
+from xpr.primitives.bytes_moved import bytes_moved
 from xpr.primitives.flops import operations
-
-
-def size_of(aval: ShapedArray) -> int:
-    return aval.size * aval.dtype.itemsize
 
 
 def weigh(eqn: JaxprEqn) -> tuple[int, int]:
     """Operations, and bytes read and written."""
-    moved = sum([size_of(v.aval) for v in eqn.invars]) + sum([size_of(v.aval) for v in eqn.outvars])
-    return all_operations(eqn), moved
+    return all_operations(eqn), bytes_moved(eqn)
 
 
 def all_operations(eqn: JaxprEqn) -> int:

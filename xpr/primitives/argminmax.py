@@ -20,7 +20,7 @@ from xpr.primitives import native_calls
 from xpr.primitives.communication import of_reduced_axes
 from xpr.primitives.comparison_lowering import is_nan, lower_comparison
 from xpr.primitives.elementwise_rules import NOT_LINEAR
-from xpr.primitives.flops import per_operand
+from xpr.primitives.flops import reducing
 from xpr.primitives.reduction_lowering import lower_reduction
 from xpr.primitives.shapes import axis_number, kept_dim, reduced, shifted_axes
 from xpr.primitives.sharding_rules import parts_of, without
@@ -196,7 +196,7 @@ def arg_reduction(
             exact=True,
             faster_in_numpy=_faster_in_numpy,
             sharding=lambda avals, outs, *, axes, **params: [without(parts_of(avals[0]), axes)],
-            flops=per_operand,
+            flops=reducing,
             collectives=_collectives,
         )
     )

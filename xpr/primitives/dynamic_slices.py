@@ -15,6 +15,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, is_linear, register
+from xpr.primitives.bytes_moved import reading, updating
 from xpr.primitives.dimension_values import size_as
 from xpr.primitives.elementwise import add, convert_element_type, lt
 from xpr.primitives.gather.bounds_checks import INDEX, outside
@@ -145,6 +146,7 @@ dynamic_slice_p = register(
     Primitive(
         "dynamic_slice",
         fusion="cheap",
+        bytes_moved=reading,
         physical="moved",
         abstract=_slice_abstract,
         reference=_slice_reference,
@@ -224,6 +226,7 @@ dynamic_update_slice_p = register(
     Primitive(
         "dynamic_update_slice",
         fusion="cheap",
+        bytes_moved=updating,
         physical="moved",
         abstract=_update_abstract,
         reference=_update_reference,

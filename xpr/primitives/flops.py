@@ -12,6 +12,7 @@ from typing import Any
 
 from xpr.core.avals import ShapedArray
 from xpr.core.jaxpr import JaxprEqn
+from xpr.dimensions.expressions import max_dim
 
 Avals = Sequence[ShapedArray]
 
@@ -28,8 +29,13 @@ def per_result(operands: Avals, results: Avals, **params: Any) -> int:
 
 
 def per_operand(operands: Avals, results: Avals, **params: Any) -> int:
-    """One for each element of the operand, as of a reduction."""
+    """One for each element of the operand."""
     return operands[0].size
+
+
+def reducing(operands: Avals, results: Avals, **params: Any) -> int:
+    """n - 1 for each result of a reduction of n elements."""
+    return max_dim(operands[0].size - results[0].size, 0)
 
 
 def per_update(operands: Avals, results: Avals, **params: Any) -> int:

@@ -21,7 +21,7 @@ from xpr.primitives.communication import of_reduced_axes
 from xpr.primitives.cumulative import cumprod
 from xpr.primitives.elementwise import convert_element_type, div, eq, mul
 from xpr.primitives.elementwise_rules import NOT_LINEAR
-from xpr.primitives.flops import per_operand
+from xpr.primitives.flops import reducing
 from xpr.primitives.recurrences import shifted
 from xpr.primitives.reduction_lowering import lower_extreme, lower_reduction
 from xpr.primitives.shapes import (
@@ -115,7 +115,7 @@ def reduction(
             exact=exact,
             faster_in_numpy=_reduces_long_runs,
             sharding=lambda avals, outs, *, axes: [without(parts_of(avals[0]), axes)],
-            flops=per_operand,
+            flops=reducing,
             collectives=of_reduced_axes,
         )
     )

@@ -27,7 +27,7 @@ from xpr.dimensions.expressions import is_symbolic_dim, surely_below
 from xpr.errors import ArgumentError
 from xpr.primitives.collectives.varying import varying_as
 from xpr.primitives.communication import of_reduced_axes
-from xpr.primitives.flops import per_operand
+from xpr.primitives.flops import reducing
 from xpr.primitives.reduction_lowering import lower_reduction
 from xpr.primitives.sharding_constraint import constrain_to, decided
 from xpr.primitives.sharding_rules import parts_of, reshaped, sums_of_first, without
@@ -646,7 +646,7 @@ reduce_sum_p = structural(
     collectives=of_reduced_axes,
     optional=["unreduced"],
     exact=False,
-    flops=per_operand,
+    flops=reducing,
 )
 
 

@@ -21,6 +21,7 @@ from xpr.control.callback.host_call import EachRow, anything, call_now, flat_cal
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.errors import ArgumentError, CallbackDerivativeError, UnsupportedRule
+from xpr.primitives.bytes_moved import whole
 from xpr.primitives.collectives.lowering import lower_axis_index, lower_sum_of_one
 from xpr.primitives.composites import broadcast
 from xpr.primitives.shapes import mapped_to
@@ -234,6 +235,7 @@ pure_callback_p = register(
         multiple_results=True,
         call=True,
         calls_python=True,
+        bytes_moved=whole,
     )
 )
 
@@ -365,6 +367,7 @@ io_callback_p = register(
         multiple_results=True,
         call=True,
         calls_python=True,
+        bytes_moved=whole,
     )
 )
 
@@ -451,6 +454,7 @@ debug_callback_p = register(
         multiple_results=True,
         call=True,
         calls_python=True,
+        bytes_moved=whole,
     )
 )
 

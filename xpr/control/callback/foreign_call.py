@@ -17,6 +17,7 @@ from xpr.control.scan.mapping import map as map_rows
 from xpr.core.avals import ShapedArray, aval_of, describe
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.errors import CallbackDerivativeError
+from xpr.primitives.bytes_moved import whole
 from xpr.primitives.linalg.library_calls import aliases_text, layout_text
 from xpr.primitives.shapes import mapped_to
 from xpr.transforms.boundary import boundary
@@ -102,6 +103,7 @@ ffi_call_p = register(
         batch=_batch,
         effects=lambda avals, *, has_side_effect, **_: ("unordered",) * has_side_effect,
         multiple_results=True,
+        bytes_moved=whole,
     )
 )
 

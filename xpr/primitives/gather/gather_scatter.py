@@ -18,6 +18,7 @@ from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of, is_key
 from xpr.core.primitive import Primitive, is_linear, register
 from xpr.dimensions.expressions import as_size, surely_below
+from xpr.primitives.bytes_moved import reading, updating_each
 from xpr.primitives.elementwise import clamp, eq, neg
 from xpr.primitives.flops import per_update
 from xpr.primitives.gather import windows
@@ -193,10 +194,22 @@ def _gather_hazard(
     return outside(columns)
 
 
+def _gather_flops(
+    operands: Sequence[ShapedArray], results: Sequence[ShapedArray], *, mode: GatherScatterMode, **params: Any
+) -> int:
+    """Each index is compared with both ends, both with `and`, those of a window reduced; then elements are selected.
+
+    Only filling windows out of bounds takes this.
+    """
+    return 4 * operands[1].size + results[0].size if mode is FILL_OR_DROP else 0
+
+
 gather_p = register(
     Primitive(
         "gather",
         fusion="expensive",
+        flops=_gather_flops,
+        bytes_moved=reading,
         abstract=_gather_abstract,
         params=("dimension_numbers", "slice_sizes", "indices_are_sorted", "unique_indices", "mode", "fill_value"),
         reference=_gather_reference,
@@ -377,6 +390,7 @@ def scattering(
             exact=True,
             hazard=(INDEX, _scatter_hazard),
             flops=per_update if operation else None,
+            bytes_moved=updating_each,
             physical=physical,
             sharding=scatter_sharding,
             collectives=scatter_collectives,

@@ -37,7 +37,7 @@ from xpr.primitives.sharding_rules import OUT_SHARDING, mesh_of_types, parts_of,
 from xpr.primitives.slicing import pad_p
 from xpr.primitives.windows.convolution_halos import sent_by_convolution
 from xpr.primitives.windows.convolution_partitioning import lower_partitioned_convolution
-from xpr.primitives.windows.sizes import Pads, count_windows, dilated
+from xpr.primitives.windows.sizes import Pads, count_elements, count_windows, dilated
 from xpr.text.parameters import register_parameter
 
 __all__ = ["conv_general_dilated_p", "ConvDimensionNumbers"]
@@ -348,11 +348,17 @@ def _batch_both(size: int, lhs: Any, lhs_dim: int, rhs: Any, rhs_dim: int, param
 
 
 def _conv_flops(
-    operands: Sequence[ShapedArray], results: Sequence[ShapedArray], *, dimension_numbers: Any, **params: Any
-) -> int:
-    """Each element of the result is a sum over the kernel of one output feature; the padding counts."""
-    kernel = operands[1]
-    return 2 * results[0].size * kernel.size // max(kernel.shape[dimension_numbers.rhs_spec[0]], 1)
+    operands: Sequence[ShapedArray], results: Sequence[ShapedArray], *, window_strides: Axes, padding: Pads,
+    lhs_dilation: Axes, rhs_dilation: Axes, dimension_numbers: ConvDimensionNumbers, **params: Any,
+) -> int:  # fmt: skip
+    """Two for each product of an element of the images and one of the kernel, which padding and gaps have not."""
+    lhs_spec, rhs_spec, out_spec = dimension_numbers
+    (images, kernel), (out,) = operands, results
+    products = out.shape[out_spec[0]] * out.shape[out_spec[1]] * kernel.shape[rhs_spec[1]]
+    spaces = zip(lhs_spec[2:], rhs_spec[2:], window_strides, padding, lhs_dilation, rhs_dilation)
+    for image, window, stride, pads, dilation, window_dilation in spaces:
+        products *= count_elements(images.shape[image], kernel.shape[window], stride, pads, dilation, window_dilation)
+    return 2 * products
 
 
 def _conv_sharding(

@@ -7,9 +7,12 @@ stride + 1 times.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
-from xpr.dimensions.expressions import as_size, max_dim, surely_below
+import numpy as np
+
+from xpr.dimensions.expressions import as_size, is_symbolic_dim, max_dim, surely_below
 from xpr.errors import ArgumentError
 from xpr.primitives.shapes import tuple_of
 
@@ -31,6 +34,27 @@ def count_windows(
     """How many windows fit along an axis of n elements, `dilation` apart; those of the window have its own dilation."""
     length = dilated(n, dilation) + sum(pads) - dilated(window, window_dilation)
     return max_dim(length // stride + 1, 0)
+
+
+def count_elements(
+    n: int, window: int, stride: int, pads: tuple[int, int], dilation: int = 1, window_dilation: int = 1
+) -> int:
+    """How many elements all windows along an axis contain together: padding and gaps are none. Sizes as above.
+
+    At position k of window t is the element number (stride t + window_dilation k - low) / dilation, if that is an
+    integer from 0 to n - 1. For each k these t are evenly spaced. With symbolic sizes all are counted.
+    """
+    count = count_windows(n, window, stride, pads, dilation, window_dilation)
+    if any(map(is_symbolic_dim, (n, window, stride, *pads, dilation, window_dilation))):
+        return count * window
+    start = pads[0] - window_dilation * np.arange(window)  # stride t = start + dilation i, for element i
+    common = math.gcd(stride, dilation)
+    step = dilation // common
+    first = start // common * pow(stride // common, -1, step) % step  # the least t that solves it, modulo `step`
+    low = np.maximum(-(-start // stride), 0)
+    high = np.minimum((start + dilation * (n - 1)) // stride, count - 1)
+    each = (high - first) // step - (low - 1 - first) // step
+    return int(np.sum(np.where((start % common == 0) & (high >= low), each, 0)))
 
 
 def same_pads(n: int, window: int, stride: int, lower: bool) -> tuple[int, int]:
