@@ -308,7 +308,7 @@ NAMES_OF_JAX = [
     "xpr.experimental.mesh_utils", "xpr.experimental.array_serialization.pytree_serialization",
     "xpr.experimental.array_serialization.pytree_serialization_utils", "xpr.experimental.buffer_callback",
     "xpr.experimental.compilation_cache.compilation_cache", "xpr.experimental.compute_on",
-    "xpr.experimental.key_reuse", "xpr.experimental.profiler", "xpr.experimental.rnn",
+    "xpr.experimental.key_reuse", "xpr.experimental.profiler", "xpr.experimental.rnn", "xpr.experimental.roofline",
     "xpr.experimental.scheduling_groups",
     "xpr.experimental.serialize_executable", "xpr.experimental.shard_alike", "xpr.experimental.topologies",
     "xpr.experimental.xla_metadata",

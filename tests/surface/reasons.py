@@ -326,7 +326,11 @@ parts of a network.": (
         "jax.experimental.rnn.rnn_*",
     ),
     "Names of scopes are text: `eqn.source_info.name_stack`.": ("jax.extend.source_info_util",),
-    "How a module is made of parts.": ("jax.experimental.colocated_python.*",),
+    "How a module is made of parts.": (
+        "jax.experimental.colocated_python.*",
+        "jax.experimental.roofline.roofline",
+        "jax.experimental.roofline.rooflines",
+    ),
     "Of jaxlib, for libraries: there where `import jax` gives xpr.": ("jax.extend.ifrt_programs", "jax.lib"),
     "In `xpr` itself, since `xpr.core` is below what it is made of.": ("jax.core.ensure_compile_time_eval",),
     "The default says the same by another object.": (
