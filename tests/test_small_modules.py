@@ -23,6 +23,7 @@ from xpr.control.groups import (
 )
 from xpr.errors import ConcretizationTypeError
 from xpr.flatten_util import ravel_pytree
+from xpr.tools.jax_to_ir import jax_to_ir, main, parse_shape_str
 
 CALLS = """
 rp({'a': jnp.ones(2, int), 'b': 2.5})[0]
@@ -377,3 +378,47 @@ def test_evaluation_while_a_function_is_traced():
         return x + 1
 
     assert f(1) == 2
+
+
+# -- tools.jax_to_ir
+
+
+def test_types_as_xla_writes_them():
+    assert parse_shape_str("f32[1, 2,3]") == core.ShapedArray((1, 2, 3), "float32")
+    assert parse_shape_str("pred[]") == core.ShapedArray((), "bool")
+    assert parse_shape_str("u4[7]").dtype == jnp.uint4 and parse_shape_str("bf16[0]").dtype == jnp.bfloat16
+    for text in ("foo[]", "f32", "f32[-1]", "f32[1,]"):
+        with pytest.raises(ValueError, match=r'Invalid shape .*: it is a dtype and sizes, as "f32\[1,2,3\]".*pred'):
+            parse_shape_str(text)
+
+
+def scaled(x, by, offset):
+    return x * by + offset
+
+
+SCALED = [("offset", parse_shape_str("f32[]")), ("x", parse_shape_str("f32[8]"))]
+
+
+def test_functions_as_programs_of_xla():
+    program, text = jax_to_ir(scaled, SCALED, constants={"by": 30864.0}, format="HLO")
+    assert "f32[] parameter(0)" in text and "f32[8]{0} parameter(1)" in text and "constant(30864)" in text
+    assert isinstance(program, bytes) and len(program) > 100
+    with pytest.raises(ValueError, match="Arguments appear in both `input_shapes` and `constants`: x. Give each"):
+        jax_to_ir(scaled, SCALED, constants={"by": 1.0, "x": 2.0}, format="HLO")
+    with pytest.raises(ValueError, match="""format is to be "HLO", and is 'TF'. There are no graphs of TensorFlow"""):
+        jax_to_ir(scaled, SCALED, format="TF")
+
+
+def test_the_command_that_writes_programs(tmp_path, capsys):
+    program, text = tmp_path / "program.pb", tmp_path / "program.txt"
+    what = ["--fn", f"{__name__}.scaled", "--input_shapes", '[("x", "f32[2]"), ("offset", "f32[]")]']
+    assert main([*what, "--evaled_constants", "{'by': '[1, 2]'}", "--ir_dest", str(program)]) == 0
+    assert main([*what, "--constants", "{'by': 2.5}", "--ir_human_dest", str(text)]) == 0
+    assert program.stat().st_size > 100 and "constant(2.5)" in text.read_text()
+    for wrong, message in (
+        ([], "say where to write it"),
+        (["--ir_dest", str(program), "--constants", "{'by': 1}", "--evaled_constants", "{'by': '1'}"], "by"),
+    ):
+        with pytest.raises(SystemExit):
+            main([*what, *wrong])
+        assert message in capsys.readouterr().err

@@ -35,7 +35,7 @@ FLOORS = [
     ("ad", "ad_checkpoint", "dlpack", "ffi", "flatten_util", "image", "ops", "ref", "custom_derivatives",
      "custom_batching", "debug", "checkify", "doctor", "memory", "monitoring", "profiler", "sharding", "stages",
      "typing", "api_util", "interpreters"),
-    ("distributed", "multihost_utils", "launch"), ("experimental", "example_libraries"),
+    ("distributed", "multihost_utils", "launch"), ("experimental", "example_libraries", "tools"),
     ("testing",), ("",), ("alias",), ("as_jax",), ("demo",),
 ]  # fmt: skip
 FLOOR_OF = {name: number for number, names in enumerate(FLOORS) for name in names}
@@ -273,7 +273,7 @@ def test_families_name_what_their_faces_take(face):
         assert not [name for name in module.__all__ if public[name] is not getattr(module, name)], f"{face}: {family}"
 
 
-COMMANDS = ["xpr.launch"]  # which have their help, and no page in the reference
+COMMANDS = ["xpr.launch", "xpr.tools"]  # which have their help, and no page in the reference
 FACES = [
     "xpr", "xpr.numpy", "xpr.numpy.linalg", "xpr.numpy.fft", "xpr.lax", "xpr.lax.linalg", "xpr.random", "xpr.nn",
     "xpr.nn.initializers", "xpr.tree", "xpr.tree_util", "xpr.core", "xpr.extend", "xpr.jaxpr", "xpr.ad_checkpoint",
