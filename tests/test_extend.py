@@ -7,6 +7,7 @@ import xpr
 import xpr.numpy as jnp
 from xpr.errors import UnsupportedRule
 from xpr.extend import Primitive, is_linear
+from xpr.extend.core import primitives
 
 pytestmark = pytest.mark.quick
 
@@ -67,6 +68,16 @@ def test_all_primitives_are_instances():
 
     assert isinstance(xpr.lax.add_p, Primitive) and isinstance(multiply_add_p, Primitive)
     assert isinstance(Own("own"), Own) and not isinstance(multiply_add_p, Own)
+
+
+def test_primitives_that_jax_names_otherwise():
+    """A table of rules by primitives of jax's names finds those of programs."""
+    matrix = jnp.array([[2.0, 0.0], [0.0, 4.0]])
+    solve = lambda b: xpr.lax.custom_linear_solve(lambda x: matrix @ x, b, lambda mv, b: b / 3, symmetric=True)
+    (eqn,) = xpr.make_jaxpr(solve)(jnp.ones(2)).eqns
+    assert eqn.primitive is xpr.lax.linear_solve_p is primitives.linear_solve_p
+    (eqn,) = xpr.make_jaxpr(lambda x: xpr.device_put(x, xpr.memory.Space.Host))(1.0).eqns
+    assert eqn.primitive is xpr.lax.device_put_p is primitives.device_put_p
 
 
 def test_every_transformation():

@@ -244,8 +244,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "jax.*.cholesky_update_p",
         "jax.*.symmetric_product_p",
         "jax.*.approx_top_k_p",
-        "jax.*.device_put_p",
-        "jax.*.linear_solve_p",
         "jax.*.reduce_p",
         "jax.*.reduce_window_p",
         "jax.*.select_and_scatter_p",

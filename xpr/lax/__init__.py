@@ -11,6 +11,7 @@ from xpr.control.custom.custom_vjp import custom_vjp_call_p as custom_vjp_call_p
 from xpr.control.custom.custom_vmap import *
 from xpr.control.custom.linear_call import *
 from xpr.control.custom.linear_solve import *
+from xpr.control.custom.linear_solve import custom_linear_solve_p as linear_solve_p
 from xpr.control.devices.sharding_constraint import *
 from xpr.control.reduce import *
 from xpr.control.reduce_window import *
@@ -45,6 +46,7 @@ from xpr.primitives.concatenation import *
 from xpr.primitives.conversions import *
 from xpr.primitives.cumulative import *
 from xpr.primitives.dce_sink import *
+from xpr.primitives.device_put import *
 from xpr.primitives.dimension_values import *
 from xpr.primitives.dot import *
 from xpr.primitives.dot_algorithms import *
