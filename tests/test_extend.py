@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
+from jaxlib import _hlo
 
 import xpr
 import xpr.numpy as jnp
+from xpr.backend import hlo_transformations
 from xpr.errors import UnsupportedRule
-from xpr.extend import Primitive, is_linear
+from xpr.extend import Primitive, is_linear, xla
 from xpr.extend.core import primitives
 
 pytestmark = pytest.mark.quick
@@ -226,3 +228,85 @@ def test_the_evaluation_as_it_was_defined():
     assert p.impl == p.bind
     rule = p.def_impl(lambda x: x)
     assert p.impl is rule
+
+
+# -- Passes in XLA's compiler
+
+
+def sines_to_cosines(program):
+    module = _hlo.HloModule.from_serialized_hlo_module_proto(program)
+    for computation in module.computations():
+        for instruction in computation.instructions():
+            if instruction.opcode == _hlo.HloOpcode.kSin:
+                (x,) = instruction.operands()
+                cosine = computation.create_unary_instruction(_hlo.HloOpcode.kCos, x)
+                computation.replace_instruction(instruction, cosine)
+    return module.as_serialized_hlo_module_proto()
+
+
+@pytest.fixture
+def passes():
+    """Adds passes, which are removed after the test."""
+    names = []
+
+    def add(callback, name="of_a_test", **options):
+        xla.register_hlo_module_transformation(callback, name=name, **options)
+        names.append((name, options.get("stage", xla.PipelineStage.PRE_SCHEDULER)))
+
+    yield add
+    for name, stage in names:
+        xla.clear_hlo_module_transformation(name, stage)
+    assert not hlo_transformations.active
+
+
+def test_a_pass_changes_programs_until_it_is_removed(passes):
+    f = xpr.jit(jnp.sin)
+    np.testing.assert_allclose(f(A), np.sin(A), rtol=1e-6)
+    passes(sines_to_cosines)
+    np.testing.assert_allclose(f(A), np.cos(A), rtol=1e-6)  # though it was compiled before
+    assert xla.clear_hlo_module_transformation("of_a_test")
+    np.testing.assert_allclose(f(A), np.sin(A), rtol=1e-6)
+    assert not xla.clear_hlo_module_transformation("of_a_test")
+
+
+def test_passes_of_both_stages_in_order(passes):
+    seen = []
+    passes(lambda program: seen.append("last"), stage=xla.PipelineStage.POST_SCHEDULER)
+    passes(lambda program: seen.append("first"))
+    passes(lambda program: seen.append("second"), "another")
+    passes(lambda program: seen.append("never"), "of_others", platforms=["tpu", "rocm"])
+    xpr.jit(lambda x: jnp.sin(x) + 5)(A)
+    assert seen == ["first", "second", "last"]
+
+
+def test_programs_that_passes_change_are_not_on_disk(passes, tmp_path):
+    f = lambda x: jnp.sin(x) * 7
+    config = xpr.config.compilation_cache_dir
+    xpr.config.update("compilation_cache_dir", str(tmp_path))
+    try:
+        passes(sines_to_cosines)
+        np.testing.assert_allclose(xpr.jit(f)(A), 7 * np.cos(A), rtol=1e-6)
+        assert not list(tmp_path.rglob("*"))
+        xla.clear_hlo_module_transformation("of_a_test")
+        np.testing.assert_allclose(xpr.jit(f)(A), 7 * np.sin(A), rtol=1e-6)
+        assert list(tmp_path.rglob("*"))
+        passes(sines_to_cosines)
+        np.testing.assert_allclose(xpr.jit(f)(A), 7 * np.cos(A), rtol=1e-6)
+    finally:
+        xpr.config.update("compilation_cache_dir", config)
+
+
+def test_what_passes_must_be(passes):
+    with pytest.raises(TypeError, match="takes a function from bytes to bytes or None, and got"):
+        xla.register_hlo_module_transformation(b"", name="none")
+    with pytest.raises(TypeError, match="stage must be a PipelineStage, and is"):
+        xla.register_hlo_module_transformation(len, name="none", stage=0)
+    with pytest.raises(TypeError, match="clear_hlo_module_transformation: stage must be a PipelineStage"):
+        xla.clear_hlo_module_transformation("none", 1)
+
+    def failing(program):
+        raise KeyError("no such thing")
+
+    passes(failing)
+    with pytest.raises(Exception, match="no such thing"):
+        xpr.jit(lambda x: jnp.sin(x) * 11)(A)

@@ -315,7 +315,7 @@ NAMES_OF_JAX = [
     "xpr.experimental.multihost_utils", "xpr.experimental.pjit", "xpr.experimental.shard_map", "xpr.extend.backend",
     "xpr.extend.mlir", "xpr.extend.source_info_util", "xpr.interpreters.ad", "xpr.interpreters.batching",
     "xpr.interpreters.mlir", "xpr.interpreters.partial_eval", "xpr.interpreters.pxla", "xpr.interpreters.tables",
-    "xpr.stages", "xpr.typing", "xpr.backend.device_class",
+    "xpr.stages", "xpr.typing", "xpr.backend.device_class", "xpr.extend.xla",
 ]  # fmt: skip
 
 

@@ -118,7 +118,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "jax.extend.mlir",
         "jax.ffi.register_ffi_type_id",
         "jax.interpreters.mlir",
-        "jax.extend.xla",
         "jax.interpreters.pxla.create_compile_options",
     ),
     "Objects that the library makes and users read: their parts, and what they are made of, are the library's.": (

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from xpr.backend import failing_calls, hybrid, lapack, mappings, native, runtime
+from xpr.backend import failing_calls, hlo_transformations, hybrid, lapack, mappings, native, runtime
 from xpr.backend.buffers import Device
 from xpr.backend.callbacks import Callback
 from xpr.backend.calling import NO_TIMEOUT, CallingPartitionedExecutable, Copies
@@ -138,7 +138,9 @@ def _tiered_executable(
 def load_stored(
     stored: StoredProgram, out_avals: Sequence[ShapedArray], device: Device, name: str
 ) -> Executable | None:
-    """The program from the cache on disk; None where it is not there any more."""
+    """The program from the cache on disk; None where it is not there any more, or may be another one."""
+    if hlo_transformations.active:
+        return None
     for library in stored.calls:
         LIBRARIES[library].register()
     raw, _ = _recent.get((stored.file, device, settings.programs_folder), (None, True))
@@ -213,7 +215,7 @@ def _disk_cache() -> Any:
 
 def _key_of(text: str, device: Device, options: Any) -> tuple[Any, str | None]:
     """The key of a program among the small ones, and the name of its file; None where programs are not kept."""
-    if not settings.programs_folder:
+    if not settings.programs_folder or hlo_transformations.active:
         return (text, device, options.SerializeAsString()), None
     file = _disk_cache().key_of(text, device, options)
     return (file, device, settings.programs_folder), file
