@@ -311,7 +311,7 @@ NAMES_OF_JAX = [
     "xpr.experimental.key_reuse", "xpr.experimental.profiler", "xpr.experimental.rnn", "xpr.experimental.roofline",
     "xpr.experimental.scheduling_groups",
     "xpr.experimental.serialize_executable", "xpr.experimental.shard_alike", "xpr.experimental.topologies",
-    "xpr.experimental.xla_metadata",
+    "xpr.experimental.source_mapper", "xpr.experimental.xla_metadata",
     "xpr.experimental.multihost_utils", "xpr.experimental.pjit", "xpr.experimental.shard_map", "xpr.extend.backend",
     "xpr.extend.mlir", "xpr.extend.source_info_util", "xpr.interpreters.ad", "xpr.interpreters.batching",
     "xpr.interpreters.mlir", "xpr.interpreters.partial_eval", "xpr.interpreters.pxla", "xpr.interpreters.tables",

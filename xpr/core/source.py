@@ -196,11 +196,11 @@ def with_metadata(metadata: tuple[tuple[str, Any], ...], source: Source | None) 
 
 
 def line_number(source: Source) -> int:
-    return _position(source)[0]
+    return position(source)[0]
 
 
-def _position(source: Source) -> tuple[int, int | None]:
-    """The line, and the column of its expression where that is known."""
+def position(source: Source) -> tuple[int, int | None]:
+    """The line, counted from 1, and the column of its expression, from 0, where that is known."""
     code, offset = source[:2]
     for index, (start, _, column, _) in enumerate(code.co_positions()):
         if 2 * index == offset and start is not None:
@@ -229,7 +229,7 @@ def summarize_position(source: Source | None) -> str:
     """`train.py:41:8 (Model.loss)`: also the column, and the whole name of the function."""
     if source is None or is_of_call(source):
         return "an unknown line"
-    code, (line, column) = source[0], _position(source)
+    code, (line, column) = source[0], position(source)
     place = f"{os.path.basename(code.co_filename)}:{line}" + (f":{column}" if column is not None else "")
     return f"{place} ({getattr(code, 'co_qualname', code.co_name)})"
 

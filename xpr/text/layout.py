@@ -48,6 +48,15 @@ class Comment:
         self.text = text
 
 
+class Mark:
+    """Nothing to be seen: `layout` tells its place."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+
 class Styled:
     """Text between two escape sequences, which have no width."""
 
@@ -65,15 +74,17 @@ def flat_width(doc: Any) -> int:
         return len(doc.text)
     if isinstance(doc, list):
         return sum(map(flat_width, doc))
+    if isinstance(doc, Mark):
+        return 0
     if isinstance(doc, Comment):
         return ENDLESS
     return doc.width if isinstance(doc, Group) else flat_width(doc.doc)
 
 
-def layout(doc: Any, width: int) -> str:
-    """The text of a document."""
+def layout(doc: Any, width: int, marks: list[tuple[int, int, Any]] | None = None) -> str:
+    """The text of a document. For each `Mark` its line, column and value are added to `marks`, if that is given."""
     out: list[str] = []
-    column = 0
+    line = column = 0
     comments: list[tuple[int, int, str]] = []  # position in `out` of the end of its line, that line's width, text
     pending = ""
     stack: list[tuple[int, bool, Any]] = [(0, False, doc)]  # indent, broken, document
@@ -93,12 +104,15 @@ def layout(doc: Any, width: int) -> str:
         elif isinstance(doc, Styled):
             out.append(f"\x1b[{doc.style}m{doc.text}\x1b[0m")
             column += len(doc.text)
+        elif isinstance(doc, Mark):
+            if marks is not None:
+                marks.append((line, column, doc.value))
         elif broken:
             if pending:
                 comments.append((len(out), column, pending))
                 pending = ""
             out.append("\n" + " " * indent)
-            column = indent
+            line, column = line + 1, indent
         else:
             out.append(doc.text)
             column += len(doc.text)

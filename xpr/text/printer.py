@@ -11,7 +11,7 @@ from xpr.core.jaxpr import ClosedJaxpr, DropVar, FillerVar, Jaxpr, JaxprEqn, Lit
 from xpr.core.lines import with_lines
 from xpr.core.source import name_stack, summarize, text_of
 from xpr.text.explicit import mesh_of_jaxpr, mesh_text
-from xpr.text.layout import Break, Comment, Group, Nest, Styled, layout, separated
+from xpr.text.layout import Break, Comment, Group, Mark, Nest, Styled, layout, separated
 from xpr.text.literals import literal_text
 from xpr.text.parameters import jaxprs_in, parameter_text, parts_of, primitive_text
 from xpr.text.untyped import untyped_text
@@ -72,15 +72,19 @@ def _colored(text: str, what: str) -> Any:
 
 
 class _JaxprWriter:
-    """Makes the documents of jaxprs; `style` shows words of each sort, `comment` gives the comment of an equation."""
+    """Makes the documents of jaxprs; `style` shows words of each sort, `comment` gives the comment of an equation.
+
+    `marks` gives what stands before an equation to find its place.
+    """
 
     def __init__(
         self,
         used: set[Var],
         style: Callable[[str, str], Any] = _plain,
         comment: Callable[[JaxprEqn], str] = lambda eqn: "",
+        marks: Callable[[JaxprEqn], Sequence[Mark]] = lambda eqn: (),
     ):
-        self.name, self.style, self.comment = _Names(used), style, comment
+        self.name, self.style, self.comment, self.marks = _Names(used), style, comment, marks
         self.mesh: Any = None  # the mesh of the types of the jaxpr that is written
 
     def jaxpr(self, jaxpr: Jaxpr) -> Any:
@@ -123,7 +127,7 @@ class _JaxprWriter:
         head = [*binders, " = " if binders else "= ", self.style(primitive_text(eqn.primitive.name), "primitive")]
         text = self.comment(eqn)
         comment = [Comment(text)] if text else []
-        return [*head, *comment, self.parameters(eqn.params), "".join(operands)]
+        return [*self.marks(eqn), *head, *comment, self.parameters(eqn.params), "".join(operands)]
 
     def parameters(self, params: dict[str, Any]) -> Any:
         if not params:
@@ -219,6 +223,13 @@ def pformat(
         return untyped_text(inner, _Names, _comments(source, names))
     writer = _JaxprWriter(_all_used(inner, set()), _colored if color else _plain, _comments(source, names))
     return layout(writer.jaxpr(inner), WIDTH if width is None else width)
+
+
+def text_and_positions(jaxpr: Jaxpr) -> tuple[str, list[tuple[int, int, JaxprEqn]]]:
+    """The text of a jaxpr, and the line and column at which each equation begins, counted from 0."""
+    writer = _JaxprWriter(_all_used(jaxpr, set()), marks=lambda eqn: [Mark(eqn)])
+    positions: list[tuple[int, int, JaxprEqn]] = []
+    return layout(writer.jaxpr(jaxpr), WIDTH, positions), positions
 
 
 def eqns_and_names(jaxpr: Jaxpr, variables: Sequence[Var]) -> tuple[list[tuple[JaxprEqn, str]], list[str]]:
