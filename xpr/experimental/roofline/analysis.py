@@ -1,7 +1,8 @@
 """roofline : (a -> b) -> a -> (b's shapes, RooflineResult). Adds what the equations of a program count.
 
 Functions inside count as often as they run: the body of a loop as often as its length, one step where that is unknown,
-and of a cond's branches the one with most operations. A function that `shard_map` maps counts as on one device.
+and of a cond's branches the one with most operations. A function that `shard_map` maps counts as on one device. Over
+Explicit axes of a mesh a program counts as on all devices together, without what they send: `jaxpr.cost` has that.
 
 Memory holds arguments, from the start, and results of equations, each until it is read for the last time. An equation
 may write its results over the operands that it reads last.
