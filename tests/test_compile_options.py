@@ -109,7 +109,8 @@ def test_what_is_done_before_another_thread_is_awake_runs_on_one(device):
         return lower_jaxpr(xpr.make_jaxpr(f)(np.ones(n, np.float32)).jaxpr).codegen.serial
 
     assert serial(jnp.sin, 8000) and not serial(jnp.sin, 1_000_000)
-    assert serial(lambda x: x + 1, 1_000_000) and not serial(lambda x: x + 1, 10_000_000)
+    assert serial(lambda x: x + 1, 250_000) and not serial(lambda x: x + 1, 300_000), "memory has room for several"
+    assert serial(lambda x: x.reshape(100, -1).T + 1, 30_000) and not serial(lambda x: x.reshape(100, -1).T, 100_000)
     repeated = lambda x: functools.reduce(lambda x, _: jnp.sin(x), range(100), x)
     assert not serial(repeated, 8000), "a function counts as often as it is called"
     loop = lambda x: lax.fori_loop(0, 10, lambda i, x: x * x + 1, x)

@@ -26,6 +26,7 @@ _ONE_OPERATION = 1000  # characters: a text that may have one operation
 # of a loop, in which they are. By n threads at most (n - 1) / n of the time is gained.
 _OF_ONE_THREAD = (1 << 23) * CORES // max(CORES - 1, 1)
 _OF_ONE_THREAD_IN_LOOPS = _OF_ONE_THREAD // 4
+_LARGE_ARRAY = 1 << 20  # bytes, from which several threads read and write memory faster
 
 # Elements that functions overwrite: where all are fast; where some are slow; of one product in a program with loops.
 _FEW_OVERWRITTEN_FAST, _FEW_OVERWRITTEN, _FEW_IN_LOOPS = 1 << 12, 1 << 9, 1 << 5
@@ -46,14 +47,14 @@ _COPIES = frozenset(
     ("func.return", "stablehlo.custom_call", "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice",
      "stablehlo.gather", "stablehlo.reshape", "stablehlo.scatter", "stablehlo.slice", "stablehlo.while")
 )  # fmt: skip
-# Operations that XLA expands to some hundred others, and those that it expands to some twenty.
+# Operations that XLA expands to some hundred others, those that it expands to some twenty, and one that takes as long.
 _SERIES = frozenset({"chlo.atan", "chlo.erf", "chlo.erf_inv", "chlo.lgamma", "chlo.digamma"})
 _EXPANDED = dict.fromkeys(_SERIES, 100) | dict.fromkeys(
     (f"stablehlo.{name}" for name in (
         "atan2", "cbrt", "cosine", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "power",
         "sine", "tan", "tanh",
     )), 20,
-)  # fmt: skip
+) | {"stablehlo.transpose": 64}  # fmt: skip
 # Operations on windows, whose sizes are not looked at.
 _OF_WINDOWS = frozenset({"stablehlo.reduce_window", "stablehlo.select_and_scatter"})
 # Operations whose floats are the same however they are compiled.
@@ -97,6 +98,7 @@ class Workload:
       elements: how many elements its operations compute, in one step of a loop; scatters count as infinitely many.
       bytes: how many bytes its operations write or reduce, in one step of a loop, and in each call of a function;
         functions of elements count as the operations that they expand to.
+      most_bytes: how many bytes the largest array has that is written or reduced.
       products: the number of matrix products.
       repeated_reductions: the number of long reductions, after the first of each kind.
       draws: whether it draws random numbers outside of loops, which are to be JAX's to the last bit.
@@ -106,22 +108,25 @@ class Workload:
     """
 
     def __init__(self) -> None:
-        self.elements = self.bytes = 0.0
+        self.elements = self.bytes = self.most_bytes = 0.0
         self.products = self.repeated_reductions = 0
         self.draws = self.has_loops = self.has_hot_loops = self.has_large_transposes = False
         self._reductions: set[Any] = set()  # the kinds of the long ones
 
     def add_operation(self, name: str, operands: Sequence[Any], result: Any) -> None:
-        """Counts the elements and bytes of an operation on values, `result` being the type of its first result."""
-        if result.is_symbolic:
-            self.elements = self.bytes = math.inf
-            return
-        self.elements += math.inf if name == "stablehlo.scatter" else (100 if name in _SERIES else 1) * result.size
-        handled = operands[0].aval if name == "stablehlo.reduce" else result
-        if name in _OF_WINDOWS or handled.is_symbolic:
+        """Counts the elements and bytes of an operation on values that has one result, of this type."""
+        is_large = name == "stablehlo.scatter" or result.is_symbolic
+        self.elements += math.inf if is_large else (100 if name in _SERIES else 1) * result.size
+        self.add_bytes(name, operands[0].aval if name == "stablehlo.reduce" else result)
+
+    def add_bytes(self, name: str, aval: Any) -> None:
+        """Counts the bytes that an operation writes, or of a reduction those that it reads."""
+        if name in _OF_WINDOWS or aval.is_symbolic:
             self.bytes = math.inf
         else:
-            self.bytes += _EXPANDED.get(name, 1) * handled.size * handled.dtype.itemsize
+            nbytes = aval.size * aval.dtype.itemsize
+            self.bytes += _EXPANDED.get(name, 1) * nbytes
+            self.most_bytes = max(self.most_bytes, nbytes)
 
     def add_reduction(self, kind: Any, reduced: Any) -> None:
         """Counts a reduction of `reduced` elements to one; XLA may compile those of one kind together."""
@@ -209,7 +214,8 @@ def _codegen(
     elif is_small and largest <= _SMALL:
         several = work.elements > _FEW_IN_ALL and work.products < _NETWORK
         unrolled = narrow = several and any(map(_has_short_rows, shapes))
-    serial = work.bytes <= (_OF_ONE_THREAD_IN_LOOPS if work.has_loops else _OF_ONE_THREAD)
+    most = _OF_ONE_THREAD_IN_LOOPS if work.has_loops else _OF_ONE_THREAD
+    serial = work.bytes <= most and work.most_bytes < _LARGE_ARRAY
     return Codegen(unrolled, narrow, work.has_large_transposes, is_quick, _is_lone_function(functions), serial)
 
 

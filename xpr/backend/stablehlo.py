@@ -250,7 +250,7 @@ class Builder:
         if name == "stablehlo.while":
             self.module.work.has_loops = self.module.work.has_hot_loops = True
         elif name == "stablehlo.reduce":
-            self.module.work.add_operation(name, operands, results[0])
+            self.module.work.add_bytes(name, operands[0].aval)
         out = self.module.fresh()
         types = ", ".join(tensor_type(v.aval) for v in operands)
         names = ", ".join(v.name for v in operands)
