@@ -108,7 +108,14 @@ def test_means_over_areas_and_kernels_of_pytorch(method, shape, antialias):
     peer.beside_jax(f"{method.name}{shape} {antialias}", {"x": x}, ask, compare)
 
 
+def test_of_two_elements_beside_a_center_the_second_is_the_nearest():
+    for size, new_size in [(124, 7), (78, 33), (24, 74), (10, 3), (3, 10)]:
+        expected = (2 * np.arange(new_size) + 1) * size // (2 * new_size)
+        np.testing.assert_array_equal(image.resize(jnp.arange(size), (new_size,), "nearest"), expected)
+
+
 def test_images_without_elements():
+    assert image.resize(np.ones((2, 3)), (0, 5), "nearest").shape == (0, 5)
     for shape, new_shape in (((0, 3), (0, 5)), ((2, 3), (0, 5)), ((0, 3), (2, 3))):
         np.testing.assert_array_equal(image.resize(np.ones(shape), new_shape, "linear"), np.zeros(new_shape))
 

@@ -37,6 +37,7 @@ lib.grad(lambda v: rp({'a': v, 'b': v * 2})[0].sum())(jnp.ones(2))
 lib.jit(lambda t: rp(t)[1](rp(t)[0] * 2))({'a': jnp.ones(2), 'b': 1})['b']
 ops.segment_sum(d, ids)
 ops.segment_sum(d, ids, 2)
+ops.segment_sum(d, np.array([0, 2, 2, 1], np.uint8))
 ops.segment_sum(2.0, ids, 3)
 ops.segment_max(d[:1], ids, 3)
 ops.segment_prod(d, ids, 4)

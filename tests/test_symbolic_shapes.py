@@ -367,6 +367,7 @@ PROGRAMS = {
     "counted up to a size": (lambda x: jnp.bincount(jnp.arange(2), length=x.shape[0]), "a"),
     "chosen": (lambda x: xrandom.choice(xrandom.key(0), x.shape[0], (4,)), "b"),
     "resized": (lambda x: image.resize(x, (3, 2 * x.shape[1]), "linear"), "3, b"),
+    "resized to the nearest": (lambda x: image.resize(x, (2, 2 * x.shape[1]), "nearest"), "3, b"),
     "einsum of three": (lambda x, y: jnp.einsum("ab,cb,cd->ad", x, y, y), "a, b", "c, b"),
     "at indices that are known": (
         lambda x: [x[1], x[-2, 1], x[ROWS], x[:, -1 - ROWS], x[np.array(1)], x[ROWS, -2]], "b, h"),

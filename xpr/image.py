@@ -110,6 +110,16 @@ def _weights(
     return weights.astype(dtype)
 
 
+def _nearest(size: Any, new_size: Any) -> Any:
+    """For each output element the index of the input element at its center.
+
+    The product is computed before the quotient, since it is exact (below 2**23). So a center on the boundary of two
+    elements belongs to the second.
+    """
+    centers = (jnp.arange(new_size, dtype=jnp.float32) + 0.5) * size / new_size
+    return jnp.floor(centers).astype(int)
+
+
 def _resampled(image: Any, axes: Sequence[int], weights: Sequence[Any], precision: Any) -> Any:
     for axis, matrix in sorted(zip(axes, weights), key=lambda pair: _cost(*pair[1].shape)):
         moved = jnp.moveaxis(image, axis, -1)
@@ -188,8 +198,7 @@ def resize(
     resize_method = _method(method)
     if resize_method is ResizeMethod.NEAREST:
         for axis in axes:
-            positions = jnp.floor((jnp.arange(shape[axis]) + 0.5) * (image.shape[axis] / shape[axis]))
-            image = jnp.take(image, positions.astype(int), axis=axis)
+            image = jnp.take(image, _nearest(image.shape[axis], shape[axis]), axis=axis)
         return image
     image = _in_floats(image)
     sizes = [(image.shape[axis], shape[axis]) for axis in axes]

@@ -39,7 +39,8 @@ def _segments(
             raise ConcretizationTypeError(
                 f"segment_{name}: how many segments there are depends on traced values. Say num_segments=."
             )
-        num_segments = int(np.max(np.asarray(segment_ids), initial=-1)) + 1
+        ids = np.asarray(segment_ids)
+        num_segments = max(int(ids.max()) + 1, 0) if ids.size else 0
     if num_segments < 0:
         raise ValueError(f"segment_{name}: num_segments must not be negative, and is {num_segments}.")
     start = jnp.full((num_segments, *data.shape[1:]), identity, data.dtype)
