@@ -446,6 +446,16 @@ def test_64_bit_types_inside_of_a_function_that_is_differentiated(x):
         assert_allclose(xpr.jvp(fun, (x,), (x,))[1], slope / 2, 1e-6)
 
 
+@pytest.mark.parametrize("transform", [xpr.grad, xpr.value_and_grad, xpr.jacfwd, xpr.jacrev])
+def test_argnums_are_integers_of_any_kind(transform):
+    f = lambda x, y: x * y
+    for argnums in (np.int32(1), np.array(1), jnp.int32(1)):
+        assert xpr.tree.leaves(transform(f, argnums)(2.0, 3.0))[-1] == 2
+    derivative = transform(f, iter([1, np.int64(0)]))  # which is read once, for all calls
+    for _ in range(2):
+        assert xpr.tree.leaves(derivative(2.0, 3.0))[-2:] == [2, 3]
+
+
 @pytest.mark.parametrize("transform", [xpr.grad, xpr.value_and_grad, xpr.jacfwd, xpr.jacrev, xpr.hessian])
 @pytest.mark.parametrize("argnums", [(0, 0), (1, -1)])
 def test_argnums_name_each_argument_once(transform, argnums):

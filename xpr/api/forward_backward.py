@@ -8,7 +8,7 @@ from typing import Any
 from xpr.api.grad import vjp
 from xpr.api.jit import jit
 from xpr.core.source import check_function
-from xpr.transforms.flat import distinct_positions, named_like
+from xpr.transforms.flat import argument_numbers, distinct_positions, named_like
 
 
 def fwd_and_bwd(
@@ -27,7 +27,7 @@ def fwd_and_bwd(
 
     Returns:
       `(fwd, bwd)`: `fwd(*args)` gives `(result, residuals)`, followed by the auxiliary data with `has_aux`, and
-      `bwd(residuals, ct)` the tuple of cotangents of the arguments `argnums`.
+      `bwd(residuals, ct)` the cotangent of the argument `argnums`, a tuple of them for a sequence `argnums`.
 
     Raises:
       TypeError: `fun` is no function, or `argnums` holds something else than integers.
@@ -37,23 +37,25 @@ def fwd_and_bwd(
     >>> fwd, bwd = xpr.fwd_and_bwd(lambda x, w: jnp.sin(x) * w, argnums=1)
     >>> y, residuals = fwd(0.0, jnp.ones(2))
     >>> bwd(residuals, jnp.ones(2))
-    (Array([0., 0.], dtype=float32),)
+    Array([0., 0.], dtype=float32)
     """
     check_function(fun, "fwd_and_bwd")
+    chosen = argument_numbers(argnums, "fwd_and_bwd: argnums")
 
     def fwd(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        numbers = distinct_positions(argnums, len(args), "fwd_and_bwd: argnums")
+        numbers = distinct_positions(chosen, len(args), "fwd_and_bwd: argnums")
 
-        def of_chosen(*chosen: Any) -> Any:
+        def of_chosen(*xs: Any) -> Any:
             every = list(args)
-            for n, x in zip(numbers, chosen):
+            for n, x in zip(numbers, xs):
                 every[n] = x
             return fun(*every, **kwargs)
 
         return vjp(of_chosen, *[args[n] for n in numbers], has_aux=has_aux)
 
     def bwd(residuals: Callable[[Any], Any], ct: Any) -> Any:
-        return residuals(ct)
+        cotangents = residuals(ct)
+        return cotangents[0] if isinstance(chosen, int) else cotangents
 
     fwd = named_like(fwd, fun)
     return (jit(fwd), jit(bwd)) if jitted else (fwd, bwd)

@@ -26,6 +26,7 @@ from xpr.transforms.flat import (
     LEAF,
     FlatFunction,
     FunctionWithAux,
+    argument_numbers,
     as_array,
     distinct_positions,
     flatten_arguments,
@@ -376,13 +377,14 @@ def value_and_grad(
     (Array(9., dtype=float32, weak_type=True), Array(6., dtype=float32, weak_type=True))
     """
     check_function(fun, "grad")
+    numbers = argument_numbers(argnums, "argnums")
     if tuple(reduce_axes):
         raise NotImplementedError(
             "grad: reduce_axes is not supported; sum over the axis with lax.psum in the function."
         )
 
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
-        active = distinct_positions(argnums, len(args), "argnums")
+        active = distinct_positions(numbers, len(args), "argnums")
         leaves, in_tree = tree.flatten(tuple(args[i] for i in active))
         for x in leaves:
             check_input(x, holomorphic, allow_int, "grad")
@@ -411,7 +413,7 @@ def value_and_grad(
         value = as_array(outs[0])
         if has_aux:
             value = (value, tree.unflatten(aux, outs[1:]))
-        return value, gradients if not isinstance(argnums, int) else gradients[0]
+        return value, gradients[0] if isinstance(numbers, int) else gradients
 
     return named_like(boundary(value_and_gradient), fun)
 

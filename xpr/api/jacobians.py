@@ -18,7 +18,7 @@ from xpr.numpy.matrices import eye
 from xpr.primitives.shapes import reshape
 from xpr.primitives.sharding_constraint import constrain_to
 from xpr.transforms.boundary import boundary
-from xpr.transforms.flat import distinct_positions, named_like
+from xpr.transforms.flat import argument_numbers, distinct_positions, named_like
 
 __all__ = ["hessian", "jacfwd", "jacobian", "jacrev"]
 
@@ -47,9 +47,10 @@ def jacfwd(
            [0., 4.]], dtype=float32)
     """
     check_function(fun, "jacfwd")
+    numbers = argument_numbers(argnums, "argnums")
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        of_active, point, point_tree = _active(fun, args, kwargs, argnums)
+        of_active, point, point_tree = _active(fun, args, kwargs, numbers)
         for x in point:
             _check_input(x, holomorphic)
 
@@ -58,7 +59,7 @@ def jacfwd(
 
         axes = (None, -1, None) if has_aux else (None, -1)
         value, columns, *aux = vmap(named_like(pushforward, fun), out_axes=axes)(*_standard_basis(point))
-        jac = tree.map(lambda out, column: _split_columns(column, out, point, point_tree, argnums), value, columns)
+        jac = tree.map(lambda out, column: _split_columns(column, out, point, point_tree, numbers), value, columns)
         return (jac, *aux) if has_aux else jac
 
     return named_like(boundary(jacobian), fun)
@@ -94,9 +95,10 @@ def jacrev(
            [0., 4.]], dtype=float32)
     """
     check_function(fun, "jacrev")
+    numbers = argument_numbers(argnums, "argnums")
 
     def jacobian(*args: Any, **kwargs: Any) -> Any:
-        of_active, point, point_tree = _active(fun, args, kwargs, argnums)
+        of_active, point, point_tree = _active(fun, args, kwargs, numbers)
         for x in point:
             check_input(x, holomorphic, allow_int, "jacrev")
         value, pull, *aux = vjp(of_active, *point, has_aux=has_aux)
@@ -105,7 +107,7 @@ def jacrev(
             _check_output(fun, x, holomorphic)
         rows = vmap(pull)(tree.unflatten(out_tree, _standard_basis(out_leaves)))
         blocks = [_split_rows(row, out_leaves, x) for row, x in zip(rows, point)]
-        nested = [_for_argnums([block[i] for block in blocks], point_tree, argnums) for i in range(len(out_leaves))]
+        nested = [_for_argnums([block[i] for block in blocks], point_tree, numbers) for i in range(len(out_leaves))]
         jac = tree.unflatten(out_tree, nested)
         return (jac, *aux) if has_aux else jac
 
@@ -139,12 +141,9 @@ def hessian(
            [6., 2.]], dtype=float32)
     """
     check_function(fun, "hessian")
-    return jacfwd(
-        jacrev(fun, argnums, has_aux=has_aux, holomorphic=holomorphic),
-        argnums,
-        has_aux=has_aux,
-        holomorphic=holomorphic,
-    )
+    numbers = argument_numbers(argnums, "argnums")
+    gradient = jacrev(fun, numbers, has_aux=has_aux, holomorphic=holomorphic)
+    return jacfwd(gradient, numbers, has_aux=has_aux, holomorphic=holomorphic)
 
 
 def _active(

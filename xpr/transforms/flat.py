@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -164,6 +165,22 @@ def _origin(ref: Ref) -> str:
     return ref.owner.passed_in(ref) if type(ref.owner) is StageTrace else ""
 
 
+def argument_numbers(argnums: Any, what: str) -> int | tuple[int, ...]:
+    """`argnums` as a Python integer or a tuple of them; they may also be integers of NumPy, or an iterator.
+
+    Raises:
+      TypeError: one is no integer.
+    """
+    try:
+        return operator.index(argnums)
+    except TypeError:
+        pass
+    try:
+        return tuple(map(operator.index, argnums))
+    except TypeError:
+        raise TypeError(f"{what} must be an integer or a sequence of integers, and is {argnums!r}.") from None
+
+
 def positions(argnums: int | Sequence[int], n_args: int, what: str) -> tuple[int, ...]:
     """Argument numbers as non-negative ones.
 
@@ -171,9 +188,8 @@ def positions(argnums: int | Sequence[int], n_args: int, what: str) -> tuple[int
       TypeError: one is no integer.
       ArgumentError: one is out of range.
     """
-    numbers = tuple(argnums) if isinstance(argnums, Iterable) else (argnums,)
-    if any(not isinstance(n, int) for n in numbers):
-        raise TypeError(f"{what} must be an integer or a sequence of integers, and is {argnums!r}.")
+    checked = argument_numbers(argnums, what)
+    numbers = (checked,) if isinstance(checked, int) else checked
     if any(not -n_args <= n < n_args for n in numbers):
         raise ArgumentError(
             f"{what}={argnums} is out of range for a function called with {n_args} positional arguments."

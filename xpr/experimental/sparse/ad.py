@@ -11,7 +11,7 @@ from xpr import tree
 from xpr.api import grad as dense
 from xpr.api import jacobians
 from xpr.experimental.sparse.base import JAXSparse
-from xpr.transforms.flat import distinct_positions
+from xpr.transforms.flat import argument_numbers, distinct_positions
 
 __all__ = ["grad", "jacfwd", "jacobian", "jacrev", "value_and_grad"]
 
@@ -69,10 +69,11 @@ def value_and_grad(fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool 
     >>> sparse.value_and_grad(lambda x, y: x @ y)(x, jnp.ones(3))
     (Array(3., dtype=float32), BCOO(float32[3], nse=2))
     """
+    numbers = argument_numbers(argnums, "argnums")
 
     @functools.wraps(fun)
     def both(*args: Any, **kw: Any) -> Any:
-        of_data, data, sparse_again = _by_data(fun, argnums, args, kw)
+        of_data, data, sparse_again = _by_data(fun, numbers, args, kw)
         value, gradient = dense.value_and_grad(of_data, has_aux=has_aux, **kwargs)(data)
         return value, sparse_again(gradient)
 
@@ -145,9 +146,11 @@ def jacrev(fun: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False,
 def _derivative(
     transform: Callable[..., Any], fun: Callable[..., Any], argnums: Argnums, has_aux: bool, kwargs: dict[str, Any]
 ) -> Callable[..., Any]:
+    numbers = argument_numbers(argnums, "argnums")
+
     @functools.wraps(fun)
     def derivative(*args: Any, **kw: Any) -> Any:
-        of_data, data, sparse_again = _by_data(fun, argnums, args, kw)
+        of_data, data, sparse_again = _by_data(fun, numbers, args, kw)
         out = transform(of_data, has_aux=has_aux, **kwargs)(data)
         return (sparse_again(out[0]), out[1]) if has_aux else sparse_again(out)
 
