@@ -717,6 +717,15 @@ def test_computing_in_a_fork_is_an_error_where_the_parent_computed(tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+def test_any_error_of_a_watched_program_comes_up():
+    class Program:
+        def execute_sharded(self, buffers, with_tokens):
+            raise MemoryError("no memory for the results")
+
+    with pytest.raises(MemoryError, match="no memory for the results"):
+        waiting.WatchedProgram(Program(), is_large=True).execute_sharded([])
+
+
 def test_interrupts_come_through_while_a_loop_runs():
     """Also where the loop never ends; other programs can run afterwards."""
     script = """

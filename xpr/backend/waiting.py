@@ -196,14 +196,14 @@ def _interruptible(task: Callable[[], Any]) -> Any:
     """The result of a function of jaxlib, which another thread runs while the main thread handles interrupts."""
     if threading.current_thread() is not threading.main_thread() or not most_in_background:
         return task()
-    outcome: list[tuple[Any, Exception | None]] = []
+    outcome: list[tuple[Any, BaseException | None]] = []
     done = threading.Lock()
     done.acquire()
 
     def run() -> None:
         try:
             outcome.append((task(), None))
-        except (RuntimeError, ValueError) as error:
+        except BaseException as error:  # MemoryError, too: whatever it is, the main thread waits for it
             outcome.append((None, error))
         done.release()
 
