@@ -10,6 +10,7 @@ import xpr
 import xpr.numpy as jnp
 from xpr import dtypes, lax
 from xpr.config import override, settings
+from xpr.experimental.hijax import Box
 
 
 @pytest.mark.parametrize(
@@ -230,6 +231,15 @@ class TestLogs:
             "different tracing context: setting default_matmul_precision, now highest and before None"
         )
         assert "another function defined on the same line, the second" in third and "Make it once" in third
+
+    def test_cache_misses_of_functions_that_close_over_mutable_values(self, lines):
+        box = Box(1.0)
+        f = xpr.jit(lambda x: box.get() * x)
+        with xpr.explain_cache_misses():
+            f(2.0), box.set(jnp.ones(3)), f(2.0), f(2)
+        _, second, third = lines()
+        assert second.endswith("or a mutable value that it closes over has another type")
+        assert third.endswith("different input types: at x, now i32[] and before f32[]")
 
     def test_programs_are_logged_for_debugging_where_the_setting_is_off(self, lines, caplog):
         caplog.set_level(logging.DEBUG, logger="xpr")

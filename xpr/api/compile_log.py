@@ -90,13 +90,16 @@ def explain_miss(
         logger().warning(message, described, _made_anew(fun), called)
         return
     nearest = min(before, key=lambda other: len(_differences(key, other, names)))
-    lines = _differences(key, nearest, names) or ["the arguments are sharded in another way"]
+    lines = _differences(key, nearest, names) or [_OF_NO_TYPE]
     logger().warning(
         "TRACING CACHE MISS: %s is traced again. %s\nBeside the nearest call before:\n  %s",
         described,
         called,
         "\n  ".join(lines),
     )
+
+
+_OF_NO_TYPE = "the arguments are sharded in another way, or a mutable value that it closes over has another type"
 
 
 def explain_compilation(

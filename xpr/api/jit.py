@@ -379,7 +379,7 @@ class JitFunction(KnownCaller):
             raise RuntimeError(
                 f"jit: {describe_function(self.fun)} would be traced for a new signature, and no_tracing is set."
             )
-        explain_miss(self.fun, call.key, list(self.caches.traces), lambda: call.names(self.fun))
+        self.explain_miss(call)
         traced = self.newly_traced(call, shardings)
         self.note_variant(call, traced)
         if not any(isinstance(c, Tracer) or (type(c) is Ref and c.owner is not None) for c in traced.jaxpr.consts):
@@ -387,6 +387,11 @@ class JitFunction(KnownCaller):
         elif isinstance(trace := transformation(), StageTrace) and (traced.refs is not None or not traced.closed_over):
             trace.calls[self.caches, call.key] = traced
         return traced
+
+    def explain_miss(self, call: Call) -> None:
+        """Logs why a call is traced, while explain_cache_misses is on."""
+        keys = [_without_variant(key) for key in self.caches.traces]
+        explain_miss(self.fun, _without_variant(call.key), keys, lambda: call.names(self.fun))
 
     def pick_variant(self, call: Call) -> None:
         """Makes the key of a call that of the trace for the present states of mutable values that it closes over."""
@@ -401,7 +406,7 @@ class JitFunction(KnownCaller):
         states = [(x, v.aval) for v, x in pairs if v.aval.has_qdd]
         if any(isinstance(x, Tracer) for x, _ in states):
             return  # it is not kept
-        key = call.key[0] if type(call.key[0]) is tuple and call.key[0] in self.caches.variants else call.key
+        key = _without_variant(call.key)
         if states or key is not call.key:
             variants = self.caches.variants.setdefault(key, [])
             call.key = (key, len(variants))
@@ -574,6 +579,11 @@ def _by_reference(traced: Traced, leaves: Sequence[Any]) -> list[Any]:
     outs = reference_eval(program.jaxpr, program.consts, *(leaves if refs is None else refs.inputs(leaves, ())))
     arrays = [Array(a, x) for a, x in zip(program.out_avals, outs)]
     return arrays if refs is None else refs.store(leaves, arrays)
+
+
+def _without_variant(key: Any) -> Any:
+    """The key of a call without the number that `pick_variant` adds, as (key, number)."""
+    return key[0] if type(key[0]) is tuple else key  # a key itself begins with that of the settings
 
 
 def _is_current(states: Sequence[tuple[Any, Any]]) -> bool:
