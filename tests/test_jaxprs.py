@@ -230,6 +230,13 @@ def test_checker_accepts_what_is_traced():
     core.check_jaxpr(xpr.make_jaxpr(xpr.grad(lambda x: jnp.sin(x) ** 2))(1.0))
 
 
+def test_checker_looks_once_at_a_function_that_is_called_often():
+    f = jnp.sin
+    for _ in range(40):  # each calls the one before twice
+        f = xpr.jit(lambda x, f=f: f(x) + f(2 * x))
+    core.check_jaxpr(xpr.make_jaxpr(f)(1.0))
+
+
 def test_checker_refuses_unbound_variables():
     stray = core.Var(core.ShapedArray((), np.float32))
     bad = broken(lambda j: j.replace(eqns=[j.eqns[0], j.eqns[1].replace(invars=[stray]), j.eqns[2]]))

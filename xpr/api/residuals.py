@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from xpr import dtypes, tree
@@ -10,7 +10,7 @@ from xpr.api.make_jaxpr import shaped, trace_function
 from xpr.control.remat.memory import PredictedMemory, predict_memory
 from xpr.control.remat.policies import name_p
 from xpr.core.avals import ShapedArray
-from xpr.core.jaxpr import Atom, Jaxpr, JaxprEqn, Literal, used_vars
+from xpr.core.jaxpr import Jaxpr, Literal, used_vars
 from xpr.core.lines import with_lines
 from xpr.core.regions import called_jaxpr
 from xpr.core.source import check_function, summarize_position
@@ -59,7 +59,8 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> list[
     origins.update((v, f"from the argument {name}") for v, name in zip(jaxpr.invars, signature.arguments()))
     order = {v: i for i, v in enumerate([*origins, *(v for eqn in jaxpr.eqns for v in eqn.outvars)])}
     saved = sorted({v for v in jaxpr.outvars if type(v) is not Literal}, key=order.__getitem__)
-    return [(v.aval, origins[v] if v in origins else _origin(jaxpr, v)) for v in saved]
+    producers = _Producers(jaxpr)
+    return [(v.aval, origins[v] if v in origins else producers.origin(v)) for v in saved]
 
 
 @boundary
@@ -90,22 +91,29 @@ def print_saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> N
         print(aval.str_short(), origin)
 
 
-def _origin(jaxpr: Jaxpr, var: Any) -> str:
-    """The operation that computed a value, in the jaxpr or in one that it calls, and its line."""
-    for eqn in jaxpr.eqns:
-        if eqn.primitive is name_p and var in (*eqn.invars, *eqn.outvars):
+class _Producers:
+    """The equations of a jaxpr by the variables that they compute, and by those that they name (`checkpoint_name`)."""
+
+    def __init__(self, jaxpr: Jaxpr):
+        self.equations = {v: eqn for eqn in jaxpr.eqns for v in eqn.outvars}
+        named = [eqn for eqn in jaxpr.eqns if eqn.primitive is name_p]
+        self.named = {v: eqn for eqn in reversed(named) for v in (*eqn.invars, *eqn.outvars)}
+        self.inner: dict[Jaxpr, _Producers] = {}
+
+    def origin(self, var: Any) -> str:
+        """The operation that computed a variable, in the jaxpr or in one that it calls, and its line."""
+        if var in self.named:
+            eqn = self.named[var]
             return f"named {eqn.params['name']!r} from {summarize_position(eqn.source)}"
-    eqn = next(eqn for eqn in jaxpr.eqns if var in eqn.outvars)
-    inner = called_jaxpr(eqn)
-    if inner is not None:
-        inner_var = inner.outvars[list(eqn.outvars).index(var)]
-        if _is_computed_in(inner.eqns, inner_var):
-            return _origin(inner, inner_var)
-    return f"output of {eqn.primitive.name} from {summarize_position(eqn.source)}"
-
-
-def _is_computed_in(eqns: Sequence[JaxprEqn], atom: Atom) -> bool:
-    return any(atom in eqn.outvars for eqn in eqns)
+        eqn = self.equations[var]
+        called = called_jaxpr(eqn)
+        if called is not None:
+            if called not in self.inner:
+                self.inner[called] = _Producers(called)
+            producers, inner_var = self.inner[called], called.outvars[list(eqn.outvars).index(var)]
+            if inner_var in producers.equations:
+                return producers.origin(inner_var)
+        return f"output of {eqn.primitive.name} from {summarize_position(eqn.source)}"
 
 
 @boundary

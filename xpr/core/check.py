@@ -36,21 +36,28 @@ def check_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> None:
     >>> import xpr
     >>> xpr.core.check_jaxpr(xpr.make_jaxpr(lambda x: x * x)(3.0))
     """
-    inner = require_jaxpr("check_jaxpr", jaxpr)
-    _check_atoms(inner)
+    _check(require_jaxpr("check_jaxpr", jaxpr), set())
+
+
+def _check(jaxpr: Jaxpr, checked: set[Jaxpr]) -> None:
+    """Checks a jaxpr and those inside it, but for those that are `checked` already: a function may be called often."""
+    if jaxpr in checked:
+        return
+    checked.add(jaxpr)
+    _check_atoms(jaxpr)
     bound: set[Var] = {unitvar}
-    for var in [*inner.constvars, *inner.invars]:
-        _bind(var, bound, inner, None)
-    for eqn in inner.eqns:
+    for var in [*jaxpr.constvars, *jaxpr.invars]:
+        _bind(var, bound, jaxpr, None)
+    for eqn in jaxpr.eqns:
         for atom in eqn.invars:
-            _read(atom, bound, inner, eqn)
-        _check_types(inner, eqn)
-        for sub in subjaxprs(eqn):
-            check_jaxpr(sub)
+            _read(atom, bound, jaxpr, eqn)
+        _check_types(jaxpr, eqn)
+        for inner in subjaxprs(eqn):
+            _check(inner, checked)
         for var in eqn.outvars:
-            _bind(var, bound, inner, eqn)
-    for atom in inner.outvars:
-        _read(atom, bound, inner, None)
+            _bind(var, bound, jaxpr, eqn)
+    for atom in jaxpr.outvars:
+        _read(atom, bound, jaxpr, None)
 
 
 def _check_atoms(jaxpr: Jaxpr) -> None:
