@@ -7,7 +7,7 @@ nothing. In `{ lambda a ; b. let c = mul b a in (c,) }` the cotangent of c becom
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from xpr.core.avals import Zero, aval_of
@@ -68,19 +68,19 @@ def backward_pass(
     return [_weak_as(v, totals[v]) if has else Zero(v.aval.dual) for v, has in zip(linear_invars, has_ct)]
 
 
-def _transposed_if_zero(jaxpr: Jaxpr, eqns: Sequence[JaxprEqn]) -> Sequence[JaxprEqn]:
+def _transposed_if_zero(jaxpr: Jaxpr, eqns: Sequence[JaxprEqn]) -> Collection[JaxprEqn]:
     """The equations that are transposed even if the cotangents of all their results are zero.
 
     A user's `bwd` may return what does not depend on the cotangent, as flax does with the statistics of 8-bit floats.
     """
     if not any(map(_is_transposed_if_zero, eqns)):
         return ()
-    if_zero, used = [], {v for v in jaxpr.outvars if type(v) is Var}
+    if_zero, used = set[JaxprEqn](), {v for v in jaxpr.outvars if type(v) is Var}
     for eqn in reversed(eqns):
         if not used.isdisjoint(eqn.outvars):
             used.update(v for v in eqn.invars if type(v) is Var)
             if _is_transposed_if_zero(eqn):
-                if_zero.append(eqn)
+                if_zero.add(eqn)
     return if_zero
 
 
