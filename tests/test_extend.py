@@ -208,6 +208,16 @@ def test_parameters_of_equal_value_and_other_type_or_sign_differ():
     assert float(sign_p.bind(1.0, by=-0.0)) == -1
 
 
+def test_parameters_that_cannot_be_hashed():
+    scaled_p = Primitive("scaled_by_first")
+    scaled_p.def_abstract_eval(lambda x, *, by: x)
+    scaled_p.def_lowering_as(lambda x, *, by: x * by[0])
+    on_mesh = xpr.device_put(jnp.ones(2), xpr.NamedSharding(xpr.make_mesh((1,), ("i",)), xpr.P("i")))
+    for x in (jnp.ones(2), on_mesh):
+        np.testing.assert_array_equal(scaled_p.bind(x, by=[3.0]), [3, 3])
+        np.testing.assert_array_equal(scaled_p.bind(x, by=[4.0]), [4, 4])
+
+
 def test_rules_that_are_methods_of_a_subclass():
     class Tag(Primitive):
         multiple_results = True

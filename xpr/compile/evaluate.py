@@ -203,10 +203,15 @@ def run_on_several(
     avals = tuple([x.aval if type(x) is Array else _aval(x) for x in args])
     if context.unreduced:
         params = with_unreduced(primitive, avals, params)
-    key = ("several", context.decides_later, *avals, *(key_of(params) if primitive.any_params else params.items()))
-    jaxpr = primitive.plans.get(key)
+    key: Any = ("several", context.decides_later, *avals, *(key_of(params) if primitive.any_params else params.items()))
+    try:
+        jaxpr = primitive.plans.get(key)
+    except TypeError:  # a parameter can't be hashed
+        jaxpr = key = None
     if jaxpr is None:
-        jaxpr = primitive.plans[key] = _jaxpr_of(primitive, avals, params)
+        jaxpr = _jaxpr_of(primitive, avals, params)
+        if key is not None:
+            primitive.plans[key] = jaxpr
     return run_partitioned(jaxpr, args, primitive.name, sharding.mesh)
 
 
