@@ -35,7 +35,7 @@ most_in_background = 64
 
 
 class Waiting(IntEnum):
-    """When the results of a program's runs are waited for; _known_calls.c knows the numbers."""
+    """When the results of a program's runs are waited for; compile/_known_calls.c knows the numbers."""
 
     NEVER = 0
     AT_EXIT = 1  # by a token that is kept, see NOTE [end of the process]

@@ -200,7 +200,7 @@ def lower_eqns(builder: Builder, jaxpr: Jaxpr, arguments: Sequence[Value], regio
     env: dict[Any, Value] = dict(zip(variables, arguments))
     barriers = fusion_barriers(jaxpr) if builder.platform == "cpu" else ()
     draws, builder.draws = builder.draws, builder.draws or draws_numbers(jaxpr)
-    # Loops are compiled in one way, see compile_options.py.
+    # Loops are compiled in one way, see backend/compile_options.py.
     builder.module.work.draws |= builder.draws and builder.runs_once and _draws_floats(jaxpr)
     barrier_of: dict[str, Value] = {}  # by the name of a value, which several variables may have: one barrier for all
     for eqn in jaxpr.eqns:

@@ -1,8 +1,9 @@
 """reduce_window: any reduction over sliding windows.
 
-Sums, maxima and minima, nearly all uses, have primitives (windows/window_reductions.py). They are recognized by the
-jaxpr of the user's function for two scalars. Any other function is applied to shifted slices of the whole arrays, one
-after another, as `vmap` would; so all transformations apply to it, and the program grows with the size of the window.
+Sums, maxima and minima, nearly all uses, have primitives (primitives/windows/window_reductions.py). They are recognized
+by the jaxpr of the user's function for two scalars. Any other function is applied to shifted slices of the whole
+arrays, one after another, as `vmap` would; so all transformations apply to it, and the program grows with the size of
+the window.
 """
 
 from __future__ import annotations

@@ -203,7 +203,8 @@ class at_the_bottom:
 class NamedAxis:
     """A mapped axis that collectives can name: its name and its size.
 
-    `checked`: values that are replicated over it count once in derivatives, see custom/replicated_cotangents.py.
+    `checked`: values that are replicated over it count once in derivatives, see
+    control/custom/replicated_cotangents.py.
     """
 
     __slots__ = ("name", "size", "checked")

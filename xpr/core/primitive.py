@@ -245,7 +245,7 @@ class Primitive:
     effects: Callable[..., Collection[Any]] | None = None
     calls_python: bool = False  # it calls a Python function when a program runs
     transposes_zeros: bool = False  # `transpose` may give cotangents that are not zero if those of the results are
-    hazard: tuple[str, Rule] | None = None  # what can go wrong, for `checkify`, see gather/bounds_checks.py
+    hazard: tuple[str, Rule] | None = None  # what can go wrong, for `checkify`, see primitives/gather/bounds_checks.py
 
     # (**params): its name among those of scopes, in the locations of the operations that it is lowered to, which is a
     # `Call` where it calls a function; None for `name`

@@ -23,7 +23,7 @@ from xpr.numpy.einstein import *
 from xpr.numpy.equality import *
 from xpr.numpy.exponentials import *
 from xpr.numpy.flip_roll_tile import *
-from xpr.numpy.indexing import masked_calls as _masked_calls  # which adds rules to masked.py
+from xpr.numpy.indexing import masked_calls as _masked_calls  # which adds rules to numpy/indexing/masked.py
 from xpr.numpy.indexing.grids import *
 from xpr.numpy.indexing.nonzero import *
 from xpr.numpy.indexing.take import *

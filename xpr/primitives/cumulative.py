@@ -87,7 +87,7 @@ def cumulative(
       jvp: `(x, tangent, y, axis, reverse) -> tangent`; None where it is linear.
       transpose: the rule where it is linear.
       exact: NumPy gives the same bits as XLA.
-      in_c: the number of the step in c/cumulative.c, if it is there.
+      in_c: the number of the step in backend/c/cumulative.c, if it is there.
     """
 
     def abstract(avals: Sequence[ShapedArray], *, axis: int, reverse: bool) -> list[ShapedArray]:

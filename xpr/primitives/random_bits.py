@@ -111,7 +111,7 @@ def _threefry_write(b: Builder, words: list[Value]) -> list[Value]:
 
 
 def _threefry_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
-    """A call of c/threefry.c, or of a function that is written once for each shape in a module.
+    """A call of backend/c/threefry.c, or of a function that is written once for each shape in a module.
 
     XLA:CPU takes 50 to 100 ms to compile the function. Fused with its readers it runs three times faster on large
     arrays. But keys are derived from keys, and a chain of fused calls computes each link once for every use of the next
@@ -134,7 +134,7 @@ def _threefry_lower(b: Builder, operands: list[Value], avals: list[ShapedArray])
 
 
 def _read_by_c(b: Builder, x: Value) -> tuple[int, Value | None]:
-    """How c/threefry.c is to read an operand, and from which value; None for the counts of a vector's elements.
+    """How backend/c/threefry.c is to read an operand, and from which value; None for the counts of a vector's elements.
 
     XLA would compile a kernel, for 5 ms, to cut each word out of a key, to count, and to repeat a word.
     """
@@ -149,7 +149,7 @@ def _read_by_c(b: Builder, x: Value) -> tuple[int, Value | None]:
     return _ONE + place, array
 
 
-_COUNTS, _ARRAY, _ONE = range(3)  # as in c/threefry.c
+_COUNTS, _ARRAY, _ONE = range(3)  # as in backend/c/threefry.c
 
 
 def _write_together(b: Builder, words: list[Value]) -> list[Value]:

@@ -1,12 +1,12 @@
 """Prefix scans along an axis (cumulative combinations), and linear recurrences, which are their derivatives.
 
-On CPU a scan is a call of c/cumulative.c, which takes a third to a twentieth of the time of XLA's loop, and a third to
-compile: a running sum of f32[1000000] takes 0.9 ms, of f32[1000,1000] over axis 0 or 1, 0.2 and 0.4. Where C is not
-built, or lacks the operation or dtype, it is a loop over the indices along its axis, one row at a time. Combining in a
-tree, which a GPU needs, does more work and takes far longer to compile: a running sum of f32[1000000] takes 2.1 ms and
-757 ms of compiling as a tree, 2.6 ms and 20 ms as a loop; of f32[1000,1000] over axis 0 or 1, 0.9 and 1.7 ms as a tree,
-0.5 and 1.0 as a loop; of f32[10,100000] over axis 1, 3.1 against 1.0. `reduce_window` is slower than both in nearly
-every case.
+On CPU a scan is a call of backend/c/cumulative.c, which takes a third to a twentieth of the time of XLA's loop, and a
+third to compile: a running sum of f32[1000000] takes 0.9 ms, of f32[1000,1000] over axis 0 or 1, 0.2 and 0.4. Where C
+is not built, or lacks the operation or dtype, it is a loop over the indices along its axis, one row at a time.
+Combining in a tree, which a GPU needs, does more work and takes far longer to compile: a running sum of f32[1000000]
+takes 2.1 ms and 757 ms of compiling as a tree, 2.6 ms and 20 ms as a loop; of f32[1000,1000] over axis 0 or 1, 0.9 and
+1.7 ms as a tree, 0.5 and 1.0 as a loop; of f32[10,100000] over axis 1, 3.1 against 1.0. `reduce_window` is slower than
+both in nearly every case.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from xpr.primitives.slicing import pad, slice_in_dim
 
 __all__ = ["linear_recurrence_p"]
 
-# Operations and dtypes, by their numbers in c/cumulative.c.
+# Operations and dtypes, by their numbers in backend/c/cumulative.c.
 SUM_IN_C, MAXIMUM_IN_C, MINIMUM_IN_C, PRODUCT_IN_C, RECURRENCE_IN_C = range(5)
 _DTYPES_OF_C = {dtypes.float32: 0, dtypes.float64: 1, dtypes.int32: 2, dtypes.int64: 3}
 _MANY_IN_LOOPS = 32  # elements: XLA makes one kernel of a loop around a scan of fewer, which a call would divide
@@ -46,7 +46,7 @@ class Scan(NamedTuple):
       the result of the scan is the last of them.
     start: the value before the first row.
     carried_in: the dtype to compute in; the results are rounded to that of the operands.
-    in_c: its number in c/cumulative.c; None if it isn't there.
+    in_c: its number in backend/c/cumulative.c; None if it isn't there.
     """
 
     step: Callable[[Builder, Value, list[Value]], Value]
@@ -76,7 +76,7 @@ def _reversed(b: Builder, x: Value, axis: int) -> Value:
     return b.op("stablehlo.reverse", [x], x.aval, f"dimensions = {int_array([axis])}")
 
 
-# -- A call of c/cumulative.c
+# -- A call of backend/c/cumulative.c
 
 
 def _called(b: Builder, operands: list[Value], axis: int, reverse: bool, scan: Scan) -> Value | None:

@@ -332,7 +332,7 @@ def _top_k_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *,
     return [b.transpose(y, [order.index(i) for i in range(last + 1)]) if axis != last else y for y in outs]
 
 
-_DTYPES_OF_C = (float32, float64, int32, int64)  # by their numbers in c/top_k.c
+_DTYPES_OF_C = (float32, float64, int32, int64)  # by their numbers in backend/c/top_k.c
 _FEW, _FEW_OF = 4, 16  # so many are found sooner than all are sorted, or one of so many
 
 

@@ -2,8 +2,8 @@
 
 The program of a shard_map is differentiated as a function on each device, where a replicated value is many separate
 copies. The wanted derivative is that of the one replicated value. The two agree if each copy of a result has an equal
-share of the cotangent, and the copies of an argument have the sum of theirs. devices/replication.py infers from the
-finished program which values are replicated; so until then these are operations:
+share of the cotangent, and the copies of an argument have the sum of theirs. control/devices/replication.py infers from
+the finished program which values are replicated; so until then these are operations:
 
     of_copies[what=share] ct like    ct / the number of devices that have the same `like`
     of_copies[what=sum]   ct like    the sum of ct over the devices that have the same `like`

@@ -1,8 +1,8 @@
 """The transposed program of a checked shard_map, from whole cotangents to whole cotangents.
 
 A transposed program is right where each device gets its share of the cotangent of a replicated result, and a replicated
-operand has the sum of what the devices compute (replicated_cotangents.py). Division and sum cancel where a cotangent
-stays the same on all devices:
+operand has the sum of what the devices compute (control/custom/replicated_cotangents.py). Division and sum cancel where
+a cotangent stays the same on all devices:
 
     sum over devices of f(ct / n)  =  f(ct)        f linear, with the same value on each of n devices
 

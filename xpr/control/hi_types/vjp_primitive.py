@@ -6,8 +6,8 @@ result. Rules are methods, on pytrees of values.
 
     call_hi_primitive[op] x
       evaluated, lowered    op.expand(x)
-      reverse mode          op.vjp_fwd now, and op.vjp_bwd by a custom_lin (custom/custom_lin.py); where it has none, as
-                            forward mode, transposed
+      reverse mode          op.vjp_fwd now, and op.vjp_bwd by a custom_lin (control/custom/custom_lin.py);
+                            where it has none, as forward mode, transposed
       forward mode          op.jvp, or op.lin and op.linearized, or op.vjp_bwd transposed
       vmap                  op.batch, by default `VmapOf(op, dims)`
 """

@@ -16,7 +16,7 @@ __all__ = ["JAXSparse", "register"]
 class JAXSparse:
     """A sparse array: of which only stored elements, `data`, may differ from zero.
 
-    Operators and methods that are functions of `xpr.numpy` are installed by sparse/methods.py.
+    Operators and methods that are functions of `xpr.numpy` are installed by methods.py.
     """
 
     __array_priority__ = 2000  # so that dense arrays leave products to them

@@ -21,7 +21,7 @@ from xpr.primitives.comparison_lowering import lower_comparison
 _LETTER = {dtypes.float32: "s", dtypes.float64: "d", dtypes.complex64: "c", dtypes.complex128: "z"}
 
 Attributes = Mapping[str, str | bool | int]  # a text of one letter is LAPACK's character
-ON_HOST = {"magma": "off"}  # the choice that routines in hybrid.py have between MAGMA and LAPACK
+ON_HOST = {"magma": "off"}  # the choice that routines in backend/hybrid.py have between MAGMA and LAPACK
 NONE: Attributes = {}
 _NOWHERE: Mapping[int, int] = {}
 
