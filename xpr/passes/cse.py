@@ -72,8 +72,9 @@ def without_repetitions(jaxpr: Jaxpr) -> Jaxpr:
     """A jaxpr with equal operations on equal operands done once; cached with it."""
     if "cse" not in jaxpr.memo:
         smaller = _without_repetitions(jaxpr)
-        jaxpr.memo["cse"] = smaller.memo["cse"] = smaller
-    return jaxpr.memo["cse"]
+        jaxpr.memo["cse"] = smaller
+        smaller.memo["cse"] = None  # itself, which would be a reference cycle
+    return jaxpr.memo["cse"] or jaxpr
 
 
 def _without_repetitions(jaxpr: Jaxpr) -> Jaxpr:

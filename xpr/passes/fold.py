@@ -58,8 +58,9 @@ def _folded(jaxpr: Jaxpr) -> Jaxpr:
     """A jaxpr without constants, with the scalars in it evaluated; cached with it."""
     if "folded" not in jaxpr.memo:
         smaller = _Folding(jaxpr, (), 1, None).result().jaxpr
-        jaxpr.memo["folded"] = smaller.memo["folded"] = smaller
-    return jaxpr.memo["folded"]
+        jaxpr.memo["folded"] = smaller
+        smaller.memo["folded"] = None  # itself, which would be a reference cycle
+    return jaxpr.memo["folded"] or jaxpr
 
 
 def _names_an_axis(eqn: JaxprEqn) -> bool:

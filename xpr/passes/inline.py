@@ -30,8 +30,9 @@ def _inlined(jaxpr: Jaxpr) -> Jaxpr:
         flat = inline_jaxpr(jaxpr, plainly_called_jaxpr)
         eqns = [with_subjaxprs(eqn, _inlined) if eqn.primitive.call else eqn for eqn in flat.eqns]
         flat = flat.replace(eqns=eqns)
-        jaxpr.memo["inlined"] = flat.memo["inlined"] = flat
-    return jaxpr.memo["inlined"]
+        jaxpr.memo["inlined"] = flat
+        flat.memo["inlined"] = None  # itself, which would be a reference cycle
+    return jaxpr.memo["inlined"] or jaxpr
 
 
 def inline_jaxpr(jaxpr: Jaxpr, called: Callable[[JaxprEqn], Jaxpr | None] = called_jaxpr) -> Jaxpr:

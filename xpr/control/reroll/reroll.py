@@ -86,8 +86,9 @@ def _rerolled(jaxpr: Jaxpr, least: int) -> Jaxpr:
         eqns = [with_subjaxprs(eqn, inside) if eqn.primitive.call else eqn for eqn in eqns]
         is_same = len(eqns) == len(jaxpr.eqns) and all(map(operator.is_, eqns, jaxpr.eqns))
         rolled = jaxpr if is_same else live_jaxpr(jaxpr.replace(eqns=eqns))
-        jaxpr.memo[key] = rolled.memo[key] = rolled
-    return jaxpr.memo[key]
+        jaxpr.memo[key] = rolled
+        rolled.memo[key] = None  # itself, which would be a reference cycle
+    return jaxpr.memo[key] or jaxpr
 
 
 def _rolled(jaxpr: Jaxpr, least: int) -> Sequence[JaxprEqn]:
