@@ -868,9 +868,10 @@ def named(name, factor):
     return xpr.jit(f)
 
 
-@pytest.mark.parametrize("name", ["main", "é", "1st", ".x", "", "a b", 'a"b', "<lambda>", "x" * 500])
-def test_functions_of_any_name_are_called_from_programs(name):
+@pytest.mark.parametrize("name", ["main", "é", "1st", "x²", ".x", "", "a b", 'a"b', "<lambda>", "x" * 500])
+def test_functions_of_any_name_are_compiled_and_called_from_programs(name):
     f = named(name, 2)
+    assert f(jnp.ones(())) == 3
     assert xpr.jit(lambda x: f(x) + f(x[None])[0])(jnp.ones(())) == 6
     exported = xpr.export.export(xpr.jit(lambda x: f(x) * 3))(jnp.ones(()))
     assert exported.call(jnp.ones(())) == 9

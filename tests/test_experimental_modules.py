@@ -55,6 +55,15 @@ def test_metadata_of_a_block():
     close(xpr.vmap(function)(jnp.ones(2)), jnp.stack([function(1.0)] * 2))
 
 
+@pytest.mark.parametrize("name, text", [("a.b", "a.b"), ("a-b", '"a-b"'), ("1", '"1"'), ("é", '"\\C3\\A9"')])
+def test_metadata_of_any_name(name, text):
+    function = lambda x: set_xla_metadata(set_xla_metadata(jnp.sin(x), **{name: 'a"b'}), c=1)
+    [(operation, attributes)] = marked(lowered(function, 1.0))
+    assert operation == "stablehlo.sine"
+    assert sorted(attributes.split(", ")) == sorted([f'{text} = "a\\22b"', 'c = "1"'])
+    close(xpr.jit(function)(1.0), jnp.sin(1.0))
+
+
 def test_metadata_around_a_trace():
     f = lambda x: lax.fori_loop(0, 3, lambda i, x: jnp.sin(x), x)
     plain = lowered(f, 1.0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -151,6 +152,20 @@ def attribute_text(value: Any) -> str:
     if isinstance(value, dict):
         return f"{{{', '.join(f'{quoted(str(name))} = {attribute_text(each)}' for name, each in value.items())}}}"
     raise TypeError(f"{value!r} of type {type(value).__qualname__} is no attribute of an operation.")
+
+
+def symbol(name: str) -> str:
+    """The name of a module or function in MLIR; characters that it does not allow become underscores."""
+    clean = "".join(c if (c.isascii() and c.isalnum()) or c in "_." else "_" for c in name) or "f"
+    return clean if clean[0].isalpha() or clean[0] == "_" else f"_{clean}"
+
+
+_BARE = re.compile(r"[a-zA-Z_][\w$.]*", re.ASCII)
+
+
+def attribute_name(name: str) -> str:
+    """The name of an attribute, in quotes where MLIR needs them."""
+    return name if _BARE.fullmatch(name) else quoted(name)
 
 
 def quoted(text: str) -> str:

@@ -20,7 +20,17 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend.callbacks import TARGETS, TARGETS_OF_PARTS, Callback, HostFunction
 from xpr.backend.dimension_arithmetic import SIZE, compare, polynomial
-from xpr.backend.mlir_text import NUMBER_AS_TOKEN, TOKEN, axis_text, dense, int_array, int_list, quoted, tensor_type
+from xpr.backend.mlir_text import (
+    NUMBER_AS_TOKEN,
+    TOKEN,
+    attribute_name,
+    axis_text,
+    dense,
+    int_array,
+    int_list,
+    quoted,
+    tensor_type,
+)
 from xpr.backend.program_devices import Inspection
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec
 from xpr.core.avals import ShapedArray
@@ -30,6 +40,7 @@ if TYPE_CHECKING:
     from xpr.backend.stablehlo_module import Module
 
 _METADATA = " {mhlo.frontend_attributes = {"
+_ATTRIBUTES = re.compile(r'([\w$.]+|"[^"]*") = ("[^"]*")')  # of metadata, with their texts
 
 
 def _metadata_text(value: Any) -> str:
@@ -295,8 +306,8 @@ class Builder:
                 known = ""
                 if before.endswith("}}"):
                     before, _, known = before.rpartition(_METADATA)
-                texts = dict(re.findall(r'(\w+) = ("[^"]*")', known))
-                texts |= {name: quoted(_metadata_text(each)) for name, each in metadata.items()}
+                texts = dict(_ATTRIBUTES.findall(known))
+                texts |= {attribute_name(name): quoted(_metadata_text(each)) for name, each in metadata.items()}
                 pairs = ", ".join(f"{name} = {text}" for name, text in sorted(texts.items()))
                 self.lines[i] = f"{before}{_METADATA}{pairs}}}}} : ({end}"
                 return

@@ -11,7 +11,7 @@ from typing import Any
 from xpr.backend.callbacks import Callback
 from xpr.backend.codegen import Codegen, Workload, codegen_of_operation, codegen_of_program
 from xpr.backend.dimension_arithmetic import SIZE
-from xpr.backend.mlir_text import quoted, tensor_type
+from xpr.backend.mlir_text import quoted, symbol, tensor_type
 from xpr.backend.nan_guards import guard_exponentials, has_exponentials
 from xpr.backend.program_devices import Inspection, ProgramDevices
 from xpr.backend.stablehlo import Builder, Value
@@ -66,8 +66,7 @@ class Module(ProgramDevices):
 
     def unique_name(self, base: str) -> str:
         """A new name of a function: `base`, with a number where the module has one of this name."""
-        clean = "".join(c if (c.isascii() and c.isalnum()) or c in "_." else "_" for c in base) or "f"
-        clean = clean if clean[0].isalpha() or clean[0] == "_" else f"_{clean}"
+        clean = symbol(base)
         count = self._names.get(clean, 0)
         name = f"{clean}_{count}" if count else clean
         while name in self._names:  # the base of another function ends in this number
@@ -127,8 +126,7 @@ class Module(ProgramDevices):
         return name
 
     def text(self, name: str = "xpr") -> str:
-        """The module in MLIR's generic form; characters of the name that MLIR does not allow become underscores."""
-        clean = "".join(c if c.isalnum() or c == "_" else "_" for c in name) or "f"
+        """The module, of this name, in MLIR's generic form."""
         attributes = [POLYMORPHIC] if self.is_polymorphic else []
         devices = 1 if self.mesh is None else self.mesh.size
         attributes += [f"mhlo.num_partitions = {devices} : i32", "mhlo.num_replicas = 1 : i32"]
@@ -136,4 +134,4 @@ class Module(ProgramDevices):
         if (self.platform == "cpu" or self.is_polymorphic) and has_exponentials(functions):
             functions = guard_exponentials(functions, self.constants)
         definitions = [*self.mesh_definitions(), *self.inlined_meshes, *functions]
-        return f"module @{clean} attributes {{{', '.join(attributes)}}} {{\n" + "\n".join(definitions) + "\n}\n"
+        return f"module @{symbol(name)} attributes {{{', '.join(attributes)}}} {{\n" + "\n".join(definitions) + "\n}\n"
