@@ -16,6 +16,7 @@ from tests import processes
 from tests.processes import ROOT, all_well, environment, run, start, wait
 from xpr.api.clusters import Cluster, detected, first_node
 from xpr.backend.links import free_port
+from xpr.backend.relay import Relay
 
 # -- What they do together
 
@@ -131,6 +132,26 @@ def cable():
     finally:
         for name in names:
             subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+
+
+def test_a_relay_stays_open_when_the_remote_side_is_gone():
+    """NOTE [XLA ends the process], where it sends anything else then."""
+    with socket.create_server(("127.0.0.1", 0)) as service:
+        relay = Relay(service.getsockname())
+        host, port = relay.address.split(":")
+        with socket.create_connection((host, int(port))) as link, service.accept()[0] as remote:
+            socket.create_connection((host, int(port))).close()  # a later one
+            link.sendall(b"question")
+            assert remote.recv(8) == b"question"
+            remote.sendall(b"answer")
+            assert link.recv(6) == b"answer"
+            remote.close()
+            link.settimeout(0.1)
+            for _ in range(5):
+                link.sendall(b"more")
+                with pytest.raises(TimeoutError):
+                    link.recv(1)
+        relay.close()
 
 
 def test_one_is_cut_off(cable):

@@ -8,6 +8,7 @@ is gone; links.py notices the end of other processes.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 import time
@@ -39,11 +40,13 @@ class Relay:
                 break
             except OSError:
                 time.sleep(_RETRY)
-        for each in (local, remote):
-            each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        _in_background(_forward, remote, local)
-        _forward(local, remote)
-        remote.close()  # the local side has closed
+        with local, remote:
+            for each in (local, remote):
+                each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            _in_background(_forward, remote, local)
+            _forward(local, remote)
+            with contextlib.suppress(OSError):
+                remote.shutdown(socket.SHUT_RDWR)  # the local side has closed; ends the other thread, too
 
     def close(self) -> None:
         """Accepts no more connections."""
@@ -51,11 +54,11 @@ class Relay:
 
 
 def _forward(source: socket.socket, sink: socket.socket) -> None:
-    try:
+    """Passes on all that comes until the source is closed; what the sink doesn't take any more is dropped."""
+    with contextlib.suppress(OSError):
         while data := source.recv(1 << 16):
-            sink.sendall(data)
-    except OSError:
-        pass
+            with contextlib.suppress(OSError):
+                sink.sendall(data)
 
 
 def _in_background(function: object, *args: object) -> None:
