@@ -264,6 +264,18 @@ def test_pjit_runs_on_the_devices_of_the_mesh_that_is_entered():
     assert double(x).sharding.num_devices == 1
 
 
+@pytest.mark.parametrize("names", [("é", "λ"), ("a b", "a_b"), ('"', "\\")])
+def test_axes_of_any_name(names):
+    """XLA ended the process where it met some."""
+    mesh = xpr.make_mesh((4, 2), names)
+    x = jnp.arange(32.0).reshape(8, 4)
+    doubled = xpr.jit(lambda x: x * 2, out_shardings=NamedSharding(mesh, P(*names)))(x)
+    close(doubled, 2 * x)
+    add = lambda x: lax.psum(x, names[0])
+    sums = xpr.shard_map(add, mesh=mesh, in_specs=P(*names), out_specs=P(None, names[1]))
+    close(xpr.jit(sums)(doubled), 2 * x.reshape(4, 2, 4).sum(0))
+
+
 def test_pjit_of_methods():
     class Layer:
         @pjit

@@ -123,8 +123,9 @@ def int_matrix(rows: Sequence[Sequence[int]], columns: int = 2) -> str:
 
 
 def axis_text(name: Any) -> str:
-    """The name of an axis of a mesh, in quotes."""
-    return '"' + "".join(c if c.isalnum() or c in "_:.-" else "_" for c in str(name)) + '"'
+    """The name of an axis of a mesh, in quotes; XLA ends the process where it meets characters that are escaped."""
+    plain = [c if (c.isascii() and c.isalnum()) or c in "_:.-" else f"_{ord(c):x}_" for c in str(name)]
+    return f'"{"".join(plain)}"'
 
 
 def attribute_text(value: Any) -> str:
