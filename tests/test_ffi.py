@@ -194,6 +194,13 @@ def of_user(rule):
     return scaled_p
 
 
+def test_names_of_any_characters():
+    call = ffi.ffi_call('λ"', xpr.ShapeDtypeStruct((2,), np.float32))
+    text = xpr.jit(lambda x: call(x, **{"é": "ü", "a-b": 1.0})).lower(jnp.ones(2)).as_text()
+    assert '@"\\CE\\BB\\22"' in text
+    assert '"\\C3\\A9" = "\\C3\\BC"' in text
+
+
 def test_a_lowering_rule_that_calls_a_handler(library):
     x = jnp.arange(6.0).reshape(2, 3)
     bind = of_user(ffi.ffi_lowering("xpr_test_scaled")).bind

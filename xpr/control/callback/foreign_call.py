@@ -6,7 +6,6 @@ Operands are the arrays. Layouts are the axes from the fastest varying in memory
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,11 +39,11 @@ def _lower(
     input_layouts: Any, output_layouts: Any, input_output_aliases: Any, custom_call_api_version: int,
     legacy_backend_config: str | None, has_side_effect: bool, **_: Any,
 ) -> list[Value]:  # fmt: skip
-    config = f"{{{', '.join(f'{json.dumps(name)} = {text}' for name, text in attributes)}}}"
+    config = f"{{{', '.join(f'{quoted(name)} = {text}' for name, text in attributes)}}}"
     if custom_call_api_version < 4:
         config = quoted(legacy_backend_config or "")
     properties = (
-        f"call_target_name = {json.dumps(target_name)}, api_version = {custom_call_api_version} : i32, "
+        f"call_target_name = {quoted(target_name)}, api_version = {custom_call_api_version} : i32, "
         f"has_side_effect = {str(has_side_effect).lower()}, backend_config = {config}, "
         f"operand_layouts = {layouts_text(input_layouts)}, result_layouts = {layouts_text(output_layouts)}, "
         f"output_operand_aliases = {aliases_text(input_output_aliases, len(avals))}"
