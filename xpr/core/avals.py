@@ -241,7 +241,7 @@ class ShapedArray(AbstractValue):
         return self._changed(explicit=explicit, mesh=self.mesh if explicit is None else None)
 
     def on_mesh(self, mesh: AbstractMesh | None) -> ShapedArray:
-        """The same type, of arrays on this mesh, of which all axes are Auto."""
+        """The same type with its arrays on a mesh whose axes are all Auto."""
         return self if mesh is self.mesh else self._changed(mesh=mesh)
 
     def with_varying(self, axes: frozenset[Any]) -> ShapedArray:
@@ -604,7 +604,7 @@ def shortened(x: Any) -> str:
 
 
 def integer(x: int, dtype: np.dtype) -> Any:
-    """A Python integer in an integer dtype; itself for another dtype.
+    """A Python integer as a value of an integer dtype; for another dtype the integer itself.
 
     Raises:
       OverflowError: the dtype can't represent it.

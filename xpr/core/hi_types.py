@@ -23,15 +23,15 @@ _preparations: list[Callable[[], None]] = []
 
 
 def at_first_use(prepare: Callable[[], None]) -> None:
-    """Has a function called when the type of a value is a user's for the first time in the process.
+    """Registers a function to be called when the process first meets a value of a type of one's own.
 
-    What only such values need, and would make the tracing of all programs slower, is done then.
+    It does what only such values need, and what would make the tracing of all programs slower.
     """
     _preparations.append(prepare)
 
 
 def in_use() -> None:
-    """Calls these functions; called where types that users define appear."""
+    """Calls the functions registered by `at_first_use`, once; called where types of one's own appear."""
     while _preparations:
         _preparations.pop()()
 
@@ -232,14 +232,14 @@ class MutableHiType(_OfUsers):
 
 
 class MappingSpec:
-    """How a value of a type of one's own is mapped by `vmap`, to derive classes from: for `in_axes` and `out_axes`.
+    """Base class of what says how `vmap` maps a value of a type of one's own, for `in_axes` and `out_axes`.
 
     Subclasses are comparable, as frozen dataclasses are.
     """
 
 
 class HiPspec:
-    """How a value of a type of one's own is sharded by `shard_map`, to derive classes from.
+    """Base class of what says how `shard_map` shards a value of a type of one's own.
 
     Subclasses are hashable and comparable, as frozen dataclasses are.
     """
@@ -369,7 +369,7 @@ def attribute_of(value: Any, aval: Any, name: str) -> Any:
 
 
 def register_hitype(val_cls: type, typeof_fn: Callable[[Any], Any]) -> None:
-    """Makes the instances of a class values of programs, of a type of one's own.
+    """Makes the instances of a class values of programs, with a type of one's own.
 
     Args:
       val_cls: the class, which gets the property `aval`.

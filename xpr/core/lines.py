@@ -12,8 +12,8 @@ def with_lines(jaxpr: Jaxpr, call: Source | None = None) -> Jaxpr:
     """The same program, in which the equations of library functions have the lines of their calls.
 
     Args:
-      jaxpr: a program; itself is returned where it has no such equation.
-      call: the line of the call, where the program is a library function's.
+      jaxpr: a program; it is returned as it is if it has no such equation.
+      call: the line of the call, if the program is that of a library function.
     """
     made: dict[Any, Jaxpr] = {}
 

@@ -136,7 +136,7 @@ def _call_of_jax(primitive: Primitive, args: Sequence[Any], params: dict[str, An
 
 
 def _refuse_other_than_arrays(name: str, args: Sequence[Any], error: Exception) -> None:
-    """Raises TypeError with an operand's position where the error of an operation is that the operand is no array."""
+    """Raises a TypeError with the position of the operand, if an operation failed because it is no array."""
     for position, x in enumerate(args):
         try:
             aval_of(x)
@@ -280,7 +280,7 @@ class Primitive:
     # types, of which at least one is partitioned. Without it results are replicated.
     sharding: Rule | None = None
     # (avals, **params) -> str: why such operands are refused though `sharding` has an answer, "" where they are not.
-    # Not asked where another operation decides the sharding, as of what a rule computes.
+    # Not called for operations in rules, whose sharding another operation decides.
     ambiguous: Callable[..., str] | None = None
     # (avals, **params) -> [part]: the mesh axes that partition the axes which it sums over. The sum over them may be
     # left undone, and the result is then unreduced.
@@ -383,7 +383,7 @@ class Primitive:
         return key_of(params) if self.any_params else params.items()
 
     def check_params(self, params: dict[str, Any]) -> None:
-        """Raises TypeError where parameters are missing, or are none of the primitive's."""
+        """Raises a TypeError for parameters that are missing, or that the primitive doesn't have."""
         passed = params.keys()
         if self.params is None or passed == self.params:
             return

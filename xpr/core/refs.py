@@ -95,7 +95,7 @@ class AbstractRef(AbstractValue):
         return AbstractRef(self.inner_aval.with_sums(unreduced, reduced), None, self.kind)
 
     def on_mesh(self, mesh: Any) -> AbstractRef:
-        """The type of a ref of arrays on this mesh, of which all axes are Auto."""
+        """The same type with its arrays on a mesh whose axes are all Auto."""
         return AbstractRef(self.inner_aval.on_mesh(mesh), None, self.kind)
 
     def in_memory(self, space: Any) -> AbstractRef:

@@ -88,10 +88,10 @@ def _inlined(eqn: JaxprEqn, kinds: tuple[str, ...]) -> Jaxpr | None:
 
 
 def total_cost(jaxpr: Jaxpr, name: str, cost: Callable[[JaxprEqn], float], steps: float) -> float:
-    """The cost of running a jaxpr, cached with it by a name, from that of an equation without regions.
+    """The cost of running a jaxpr, the sum of the costs of its equations; cached with it by a name.
 
-    Of branches the most expensive one counts, and a loop as often as it runs, `steps` times where that is unknown. A
-    step costs 1 at least.
+    `cost` is the cost of an equation without regions. Of branches the most expensive one counts. A loop counts as often
+    as it runs, `steps` times if that is unknown; a step costs 1 at least.
     """
     if name not in jaxpr.memo:
         jaxpr.memo[name] = sum([_cost_of(eqn, name, cost, steps) for eqn in jaxpr.eqns], 0.0)

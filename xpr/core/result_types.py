@@ -85,7 +85,7 @@ def explicit_types(
 
 
 class SumOverShards(Exception):
-    """An operation sums over shards, and the sums are to be left undone; with the parameters `params` they are."""
+    """An operation that is not to sum over shards does so; with the parameters `params` it would not."""
 
     def __init__(self, params: dict[str, Any]):
         self.params = params

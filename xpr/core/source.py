@@ -189,7 +189,7 @@ def metadata_of(source: Source | None) -> Metadata | None:
 
 
 def with_metadata(metadata: tuple[tuple[str, Any], ...], source: Source | None) -> Source | None:
-    """The line of an equation that is in a block with metadata, unless it has that of a block within."""
+    """The line of an equation, with the metadata of the block around it, unless an inner block has given it some."""
     if metadata_of(source) is not None:
         return source
     return in_scopes((Metadata(metadata),), source)

@@ -102,7 +102,7 @@ def _position_text(position: int | str) -> str:
 
 
 def in_range(argnums: Sequence[int], count: int) -> set[int]:
-    """The positions among `count` arguments that numbers stand for, of which negative ones count from the end."""
+    """The positions of arguments among `count` of them; negative numbers count from the end."""
     return {n % count for n in argnums if -count <= n < count}
 
 

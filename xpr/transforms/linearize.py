@@ -233,7 +233,7 @@ class Linearized:
 
     @property
     def residual_vars(self) -> list[Any]:
-        """The residuals as variables of `primal`, of which some are arguments."""
+        """The variables of `primal` that are the residuals; some of them are its arguments."""
         return self.residuals(self.primal.jaxpr.invars, self.primal.jaxpr.outvars[len(self.active_outs) :])
 
     def residuals(self, arguments: Sequence[Any], computed: Sequence[Any]) -> list[Any]:

@@ -1,6 +1,7 @@
 """Metadata of all operations in a block: an interpreter that writes it into the lines of their equations.
 
-Equations that are derived from others, as those of derivatives, have the lines of these, and so their metadata.
+Equations that are derived from others, such as those of derivatives, have the lines of the others, and so their
+metadata.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from xpr.core.source import here, with_metadata
 
 
 class MetadataTrace(DependentTrace):
-    """Passes operations on, whose equations get the metadata of the setting `xla_metadata`."""
+    """Passes operations on; their equations get the metadata of the setting `xla_metadata`."""
 
     __slots__ = ()
 
@@ -29,7 +30,7 @@ class MetadataTrace(DependentTrace):
 
 
 def with_metadata_of_block(trace: Trace) -> Trace:
-    """The trace that is to be current while a function is staged by `trace`."""
+    """The trace to make current while `trace` stages a function."""
     return MetadataTrace(trace) if settings.xla_metadata else trace
 
 

@@ -211,7 +211,7 @@ class StageTrace(Trace):
         return ClosedJaxpr(jaxpr, list(constants.values()))
 
     def result(self, x: Any) -> Atom:
-        """A result that is no variable of the program; a ref may be one only if it is an argument."""
+        """A value that is no variable of the program, as its result; a ref may be one only if it is an argument."""
         if type(x) is Ref and (x.owner is not self or x.variable is None):
             raise RefError(f"A Ref of type {x.aval.str_short()} is a result. Return what it holds: ref[...].")
         return self.lift(x)
