@@ -1061,6 +1061,8 @@ def test_how_values_are_mapped_is_checked():
         ValueError, "of type Pair{f32[3],f32[3]} is mapped as PairSpec(first=0, second=0), and out_axes say 0"
     ):
         xpr.vmap(lambda p: p, in_axes=PairSpec(0, 0), axis_size=3)(Pair(X, X))
+    with refused(ValueError, "inconsistent sizes for array axes"):
+        xpr.vmap(lambda p, x: x, in_axes=(PairSpec(0, 0), 0), axis_size=3)(Pair(X, X), jnp.ones(2))
 
 
 def test_mutable_values_that_loops_and_branches_leave_otherwise():

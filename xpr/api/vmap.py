@@ -206,6 +206,11 @@ def mapped_size(
     dims: Sequence[int | None],
     axis_size: int | None,
 ) -> int:
+    """The number of rows, which all mapped arguments and `axis_size` agree on.
+
+    Raises:
+      ValueError: they don't agree, or there are none.
+    """
     mapped = [(x, d) for x, d in zip(leaves, dims) if d is not None and not aval_of(x).is_high]
     sizes = {aval_of(x).shape[d] for x, d in mapped}
     if axis_size is not None:
@@ -223,7 +228,7 @@ def mapped_size(
     lines = [
         f"  {name}   {aval_of(x).str_short()}   {aval_of(x).shape[d]} rows along axis {d}"
         for name, x, d in zip(names, leaves, dims)
-        if d is not None
+        if d is not None and not aval_of(x).is_high
     ]
     last_line = [f"  axis_size={axis_size}"] if axis_size is not None else []
     raise ValueError(
@@ -235,7 +240,7 @@ def mapped_size(
 
 
 def _check_axis_size(what: str, axis_size: Any) -> None:
-    """Raises TypeError or ValueError where an `axis_size` that no argument is compared with is no number of rows."""
+    """Raises an error if an `axis_size` that no argument is compared with is no number of rows."""
     if is_symbolic_dim(axis_size):
         return
     if not isinstance(axis_size, (int, np.integer)):
