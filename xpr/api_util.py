@@ -33,7 +33,7 @@ def flatten_fun(f: Callable[..., Any], store: Any, in_tree: Any, *leaves: Any) -
 
 @transformation_with_aux2
 def flatten_fun_nokwargs(f: Callable[..., Any], store: Any, in_tree: Any, *leaves: Any) -> list[Any]:
-    """`flatten_fun` of a function without keyword arguments: the structure is that of the tuple of arguments."""
+    """`flatten_fun` for a function without keyword arguments: the structure is the one of the tuple of arguments."""
     outs, out_tree = tree.flatten(f(*tree.unflatten(in_tree, leaves)))
     store.store(out_tree)
     return outs

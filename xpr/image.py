@@ -128,7 +128,7 @@ def _resampled(image: Any, axes: Sequence[int], weights: Sequence[Any], precisio
 
 
 def _cost(size: Any, new_size: Any) -> float:
-    """By this number axes are to be resampled in order, for the fewest multiplications; shrinking ones come first."""
+    """The key by which axes are resampled in order, for the fewest multiplications; shrinking axes come first."""
     if is_symbolic_dim(size) or is_symbolic_dim(new_size) or not size or not new_size:
         return 0.0
     return 1 / size - 1 / new_size

@@ -116,11 +116,11 @@ class KeyType:
 
 
 def of_tag(tag: str) -> PRNGImpl | None:
-    """The generator of a tag, of those that have a name; None where there is none."""
+    """The generator with a tag, among those that have names; None if there is none."""
     return next((impl for impl in implementations.values() if impl.tag == tag), None)
 
 
 def key_type_of_text(text: str) -> KeyType | None:
-    """The dtype `key<tag>` of a generator that has a name; None where there is none of that tag."""
+    """The dtype `key<tag>` of the named generator with a tag; None if there is none."""
     impl = of_tag(text[4:-1]) if text.startswith("key<") else None
     return None if impl is None else KeyType(impl)

@@ -56,7 +56,7 @@ def _segments(
 
 
 def _refuse_unreduced(name: str, out_sharding: Any) -> None:
-    """Raises NotImplementedError where the result of another operation than a sum is to be unreduced."""
+    """Raises a NotImplementedError if the result is to be unreduced, and the operation is no sum."""
     if unreduced_axes(out_sharding):
         raise NotImplementedError(
             f"segment_{name}: out_sharding={out_sharding!r} has unreduced axes, over which devices hold the addends of "

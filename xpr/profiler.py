@@ -265,14 +265,14 @@ def stop_server() -> None:
 
 
 def register_subprocess(pid: int, port: int) -> Callable[[], None]:
-    """Registers another process, which traces of this one record, too, by its server.
+    """Registers another process, whose server traces of this one record, too.
 
     Args:
       pid: the number of the other process.
       port: where its server listens, see `start_server`.
 
     Returns:
-      A function that ends it, as the end of its life does.
+      A function that ends the registration, which ends with the function's life at the latest.
 
     Raises:
       RuntimeError: there is no such server, or it is registered already.

@@ -58,7 +58,7 @@ def auto_axes(
     fun: Callable[..., Any] = f
 
     def with_auto_axes(*args: Any, **kwargs: Any) -> Any:
-        wanted = _said("auto_axes", fun, "out_sharding", out_sharding, kwargs)
+        wanted = _given_shardings("auto_axes", fun, "out_sharding", out_sharding, kwargs)
         outer = _mesh_of(wanted)
         if outer.empty:
             return fun(*args, **kwargs)
@@ -108,7 +108,7 @@ def explicit_axes(
     fun: Callable[..., Any] = f
 
     def with_explicit_axes(*args: Any, **kwargs: Any) -> Any:
-        wanted = _said("explicit_axes", fun, "in_sharding", in_sharding, kwargs)
+        wanted = _given_shardings("explicit_axes", fun, "in_sharding", in_sharding, kwargs)
         outer = current_axes()
         if outer.empty:
             raise ValueError(
@@ -123,8 +123,8 @@ def explicit_axes(
     return named_like(boundary(with_explicit_axes), fun)
 
 
-def _said(function: str, fun: Callable[..., Any], name: str, value: Any, kwargs: dict[str, Any]) -> Any:
-    """The shardings that the decorator or the call names."""
+def _given_shardings(function: str, fun: Callable[..., Any], name: str, value: Any, kwargs: dict[str, Any]) -> Any:
+    """The shardings that the decorator or the call was given."""
     if value is None and name not in kwargs:
         of_what = "results" if name == "out_sharding" else "arguments"
         raise TypeError(

@@ -271,7 +271,7 @@ def _formats(avals: Sequence[Any], shardings: Sequence[Sharding], layouts: Seque
 
 
 def _chosen(layouts: Sequence[Any], avals: Sequence[Any]) -> tuple[Layout | None, ...]:
-    """Layouts of arguments or results, of what jaxlib says of a program; None for row-major ones."""
+    """The layouts of arguments or results, from those that jaxlib gives; None for row-major ones."""
     orders = [Layout.from_pjrt_layout(each).major_to_minor[: aval.ndim] for each, aval in zip(layouts, avals)]
     return tuple([None if order == tuple(range(len(order))) else Layout(order, ()) for order in orders])
 

@@ -17,24 +17,24 @@ __all__ = ["DidntWant", "DontWant", "GradRef", "GradValue", "NotNeeded"]
 
 @dataclass(frozen=True, slots=True)
 class GradValue:
-    """In place of an argument of `f_vjp.with_refs`: its cotangent is to be returned."""
+    """Stands for an argument in `f_vjp.with_refs` whose cotangent is to be returned."""
 
 
 @dataclass(frozen=True, slots=True)
 class DontWant:
-    """In place of an argument of `f_vjp.with_refs`: its cotangent is not needed."""
+    """Stands for an argument in `f_vjp.with_refs` whose cotangent is not needed."""
 
 
 @register_dataclass
 @dataclass(frozen=True, slots=True)
 class GradRef:
-    """In place of a cotangent that was added to a ref."""
+    """Stands for a cotangent that was added to a ref."""
 
 
 @register_dataclass
 @dataclass(frozen=True, slots=True)
 class DidntWant:
-    """In place of a cotangent that was not needed."""
+    """Stands for a cotangent that was not needed."""
 
 
 @register_dataclass

@@ -104,7 +104,7 @@ def _unless_row_major(layout: Layout) -> Layout | None:
 
 
 def _check_matches_argument(what: str, name: str, layout: Layout | AutoLayout | None, x: Any) -> None:
-    """Raises ValueError if an argument was put somewhere with another layout than it is asked to have."""
+    """Raises a ValueError if an argument was put on a device with another layout than the one that is requested."""
     was_put = x.format.layout is not None if type(x) is ShapeDtypeStruct else type(x) is Array and x.committed
     own = _layout_of_argument(x)
     if was_put and own != layout:

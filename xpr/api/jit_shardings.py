@@ -200,19 +200,19 @@ def program_shardings(
 
 
 def _with_devices_if_any(meshes: Sequence[AbstractMesh | None]) -> Any:
-    """The first of some meshes that has devices; the first one if none has, and None if there is none."""
+    """The first of some meshes that has devices; if none has, the first one, or None."""
     return next((each for each in meshes if isinstance(each, Mesh)), None) or next(filter(None, meshes), None)
 
 
 def _along(mesh: AbstractMesh, sharding: NamedSharding | None) -> NamedSharding | None:
-    """The sharding of an argument; on the devices of the program where it names as many, and none in particular."""
+    """The sharding of an argument; over an abstract mesh of the program's size, on the devices of the program."""
     if type(sharding) is not NamedSharding or isinstance(sharding.mesh, Mesh) or not isinstance(mesh, Mesh):
         return sharding
     return sharding.update(mesh=mesh.along(sharding.mesh)) if sharding.mesh.size == mesh.size else sharding
 
 
 def _check_is_alone(fun: Callable[..., Any], device: Any, mesh: Any) -> None:
-    """Raises ValueError where a function is to run on one device, and an operation in it is over others."""
+    """Raises a ValueError if a function is to run on one device, and an operation in it on others."""
     if isinstance(mesh, Mesh) and mesh.flat != (device,):
         ids = [each.id for each in mesh.flat]
         raise ValueError(
@@ -234,12 +234,12 @@ def _check_are_of_process(fun: Callable[..., Any], requested: Requested, mesh: M
 
 
 def _with_devices(sharding: NamedSharding | None, device: Any) -> NamedSharding | None:
-    """A requested sharding; one over axes without devices as one over those of the arguments or of `set_mesh`."""
+    """A requested sharding; if its mesh is abstract, over the devices of the arguments or of `set_mesh`."""
     return sharding if sharding is None else sharding.update(mesh=mesh_with_devices(sharding.mesh, device))
 
 
 def _default_mesh(device: Any) -> Any:
-    """The mesh of a program whose arguments are on no device by name; ahead of calls one without devices will do."""
+    """The mesh of a program whose arguments are committed to no device; ahead of calls it may be abstract."""
     current, around = settings.mesh, settings.program_mesh
     if device is None and around is None and type(current) is AbstractMesh and not current.manual_axes:
         return current

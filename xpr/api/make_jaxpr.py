@@ -99,7 +99,7 @@ class ShapeDtypeStruct:
 
     @property
     def _unplaced(self) -> Any:
-        """The sharding as it was given, that of a format."""
+        """The sharding as it was given; of a format, its sharding."""
         return self._sharding.sharding if isinstance(self._sharding, Format) else self._sharding
 
     @classmethod

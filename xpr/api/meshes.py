@@ -221,7 +221,7 @@ def make_array_from_single_device_arrays(
 
 
 def make_array_from_process_local_data(sharding: Any, local_data: Any, global_shape: Any = None) -> Any:
-    """An array on the devices of several processes, from the part that each process has, as of a batch.
+    """An array on the devices of several processes, from the part that each process has, such as its part of a batch.
 
     Args:
       sharding: the sharding of the whole array; a device; or a `PartitionSpec` over the current mesh. Of a pytree also

@@ -359,8 +359,7 @@ def _over_the_current_mesh(fun: Callable[..., Any], **options: Any) -> Callable[
         if mesh is None:
             raise ValueError(
                 f"shard_map: {describe_function(fun)} was given no mesh, and none is current. The context mesh cannot "
-                "be empty then. Say shard_map(..., "
-                "mesh=mesh), or call it in `with xpr.set_mesh(mesh)`."
+                "be empty then. Say shard_map(..., mesh=mesh), or call it in `with xpr.set_mesh(mesh)`."
             )
         return mapped_over(mesh, *args, **by_name)
 

@@ -305,7 +305,7 @@ class Lowered(Stage):
         self._program, self._device, self._shardings = program, device, shardings
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
-        """The text of the program; of one that runs in steps, that of the whole.
+        """The text of the program; of the whole program, if it runs in steps.
 
         Args:
           dialect: "stablehlo", which None means, or "hlo".

@@ -40,7 +40,7 @@ __all__ = ["Array"]
 
 
 class _OfArrays(type):
-    """Makes `isinstance(x, xpr.Array)` true of traced values, too; of a mock as Python has it, by its `__class__`."""
+    """Makes `isinstance(x, xpr.Array)` true of traced values, too, and of mocks, by their `__class__`."""
 
     def __instancecheck__(cls, x: Any) -> bool:
         return x.__class__ is cls or isinstance(x, Tracer)

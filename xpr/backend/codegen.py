@@ -16,7 +16,7 @@ from xpr.dimensions.expressions import surely_at_least
 
 _DEEP, _NETWORK = 8, 2  # products
 _FEW_ELEMENTS = 1 << 16  # of all results together; a program, or step of a loop, of fewer runs for microseconds
-_SMALL, _SMALL_BESIDE_LOOPS = 1 << 14, 1 << 18  # elements of an array, of which a step of a loop may read a part
+_SMALL, _SMALL_BESIDE_LOOPS = 1 << 14, 1 << 18  # elements of an array; a step of a loop may read a part of it
 _MANY_ROWS, _SHORT_ROW = 512, 16  # elements: of an array with short rows, and of a vector of 512 bits
 _FEW_IN_ALL = 1 << 11  # elements of all results together
 _LONG_REDUCTION, _FEW_REPEATED = 32, 2  # elements of a result's loop, and how many of these
@@ -37,7 +37,7 @@ _MATRIX_PRODUCT = "lhs_contracting_dimensions = [1], rhs_contracting_dimensions 
 _ACROSS_ROWS = frozenset(
     f"stablehlo.{name}" for name in ("concatenate", "gather", "pad", "reduce_window", "scatter", "sort")
 )
-# Functions that take a few nanoseconds for each element; formulas of our own look at its bits.
+# Functions that take a few nanoseconds for each element. The library's own formulas read the bits of numbers.
 _SLOW = re.compile(
     r"(?:stablehlo|chlo)\.(?:bitcast_convert|cbrt|cosine|erf\w*|exponential\w*|log\w*|power|r?sqrt|sine|tanh?)"
 )

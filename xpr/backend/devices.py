@@ -42,7 +42,7 @@ def _make_cpu_client() -> Any:
 
 
 def _check_num_cpu_devices(number: Any) -> None:
-    """Refuses what is no number of devices, and another number than the running CPU client has."""
+    """Raises an error for what is no number of devices, or not the number of those that the running CPU client has."""
     if type(number) is not int or number < 1:
         raise ValueError(f"num_cpu_devices is a positive integer, and {number!r} is none.")
     client = clients.get("cpu")

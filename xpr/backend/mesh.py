@@ -121,7 +121,7 @@ class Mesh(AbstractMesh):
 
     @property
     def local(self) -> tuple[int, ...]:
-        """The numbers, among `flat`, of the devices that belong to this process."""
+        """The positions in `flat` of the devices that belong to this process."""
         if self._local is None:
             is_local = [device.process_index == device.client.process_index() for device in self._flat]
             self._local = tuple([i for i, local in enumerate(is_local) if local])

@@ -30,7 +30,7 @@ def context() -> Any:
 
 @functools.cache
 def _context() -> Any:
-    """That context, which need not know the dialect of shardings yet: it takes 16 ms to load."""
+    """The context of all modules, perhaps without the dialect of shardings, which takes 16 ms to load."""
     ir = bindings()
     registry = ir.DialectRegistry()
     importlib.import_module("jaxlib.mlir._mlir_libs._jax_mlir_ext").register_dialects(registry)

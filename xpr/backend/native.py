@@ -1,8 +1,8 @@
 """Functions in C that programs on CPU call, if a C compiler was there when the package was installed.
 
 They sort, select, find maxima, accumulate, reduce and multiply small arrays, convolve, draw random bits, and call
-LAPACK with few threads.
-Without them, or with XPR_NATIVE=0 in the environment, programs do the same in operations of XLA.
+LAPACK with few threads. Without them, or with XPR_NATIVE=0 in the environment, programs do the same in operations of
+XLA.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _register() -> None:
 
 
 _ARRAY_FUNCTIONS = 365  # the index of `_PyDataType_GetArrFuncs` in the table of NumPy's C interface
-_QUICKSORT = 33  # that of the sort which need not be stable, among the pointers of `PyArray_ArrFuncs`
+_QUICKSORT = 33  # the position of the sort that need not be stable among the pointers of `PyArray_ArrFuncs`
 _INDEX_FUNCTIONS = {"argmax": 26, "argmin": 46}  # `int f(void *start, intptr_t n, intptr_t *index, void *)`
 
 # The dtypes whose argmax and argmin INDEX finds.

@@ -37,7 +37,7 @@ def hlo(text: str) -> Any:
 
 
 def hlo_text(text: str, metadata: bool) -> str:
-    """The StableHLO text as that of HLO, in XLA's short form."""
+    """The text of the StableHLO program in HLO, in XLA's short form."""
     options = importlib.import_module("jaxlib._hlo").HloPrintOptions.short_parsable()
     options.print_metadata = metadata
     return hlo(text).get_hlo_module().to_string(options)

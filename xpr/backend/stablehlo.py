@@ -79,7 +79,8 @@ _WITH_SHAPE = {
 _LARGE = 1 << 18  # elements
 _INTEGERS = re.compile(r"array<i64: ([-\d, ]+)>")
 
-# Of what these compute from floats XLA makes no number that is broadcast, if an operand is none; x * 0 stays as it is.
+# Operations whose results from floats XLA never makes one number that is broadcast, unless an operand is one: it does
+# not simplify x * 0.
 _KEEPS_VARIED = frozenset(
     f"stablehlo.{name}"
     for name in (

@@ -26,7 +26,7 @@ class ArgumentShardings:
         self.values, self.was_read = values, False
 
     def all(self) -> tuple[Any, ...]:
-        """The known sharding of each, which can be compared."""
+        """The known sharding of each argument, in a form that can be compared."""
         return tuple(map(known_sharding, self.values))
 
 

@@ -28,7 +28,7 @@ __all__ = [
 
 
 class RefusingTrace(EvalTrace):
-    """Runs nothing: `no_execution`."""
+    """The interpreter of the setting `no_execution`, which refuses to run operations."""
 
     __slots__ = ()
     runs_programs = False

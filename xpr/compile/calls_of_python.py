@@ -9,8 +9,8 @@ from xpr.core.regions import regions_of
 def expects_calls(jaxpr: Jaxpr, in_loop: bool = False) -> bool:
     """Whether runs of a jaxpr are expected to call Python functions.
 
-    They are not if each callback is in a branch, and there is another branch without any. But a callback with an effect
-    that is in a branch inside of a loop is expected to be called, as where every hundredth step prints something.
+    They are not if each callback is in a branch of a choice that has another branch without callbacks. But a callback
+    with an effect in a branch inside of a loop is expected to be called: every hundredth step may print something.
     """
     key = ("expects calls", in_loop)
     if key not in jaxpr.memo:

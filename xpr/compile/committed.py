@@ -16,7 +16,7 @@ def device_of(
     what: Callable[[], str] | str = "an operation",
     names: Callable[[], Sequence[str]] | None = None,
 ) -> Any:
-    """The device that committed operands are on; a sharding, if one has it; the default one if none is committed.
+    """The device that committed operands are on, or the sharding of one; the default device if none is committed.
 
     Inside of `set_mesh` the default is a sharding over the mesh. The message of an error has the names of the operands,
     and `what` they are operands of.
@@ -40,7 +40,7 @@ def device_of(
 
 
 def different_devices(what: str, args: Sequence[Any], names: Sequence[str] | None = None, also: str = "") -> str:
-    """The error message about operands that are committed to different devices, or to others than `also` says."""
+    """The message about operands that are committed to different devices, or to others than `also`, a text, names."""
     shown = names or [str(i) for i in range(len(args))]
     committed = [(name, x) for name, x in zip(shown, args) if type(x) is Array and x._device is not None]
     first_on: dict[Any, tuple[str, Array]] = {}

@@ -199,7 +199,7 @@ def _aval(x: Any) -> ShapedArray:
 def run_on_several(
     primitive: Primitive, args: Sequence[Any], params: dict[str, Any], sharding: NamedSharding
 ) -> list[Any]:
-    """Runs one operation on operands of which some are on several devices."""
+    """Runs one operation; some of its operands are on several devices."""
     avals = tuple([x.aval if type(x) is Array else _aval(x) for x in args])
     if context.unreduced:
         params = with_unreduced(primitive, avals, params)
@@ -259,7 +259,7 @@ def recent_program(jaxpr: Jaxpr) -> compiler.Executable | None:
 
 
 def _buffers_on_no_device(args: Sequence[Any]) -> list[Any] | None:
-    """The buffers of arguments of which none is on a device by name; None where one is."""
+    """The buffers of arguments that are committed to no device; None if one is committed."""
     buffers = []
     for x in args:
         if type(x) is not Array:

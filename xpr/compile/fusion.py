@@ -25,12 +25,12 @@ _MANY = frozenset(range(-1, -2 - _LONG, -1))  # any set of more than `_LONG` ope
 
 
 def is_fused(eqn: JaxprEqn) -> bool:
-    """Whether XLA computes it inside its readers, or it is a view."""
+    """Whether XLA computes the results of an equation inside their readers, or they are views."""
     return eqn.primitive.fusion == "view" or eqn.primitive.fusion in FUSED
 
 
 def is_expensive(eqn: JaxprEqn) -> bool:
-    """Whether XLA computes it once where several equations read it."""
+    """Whether XLA computes the results of an equation once, even if several equations read them."""
     return eqn.primitive.fusion in ("vectorized", "expensive")
 
 

@@ -61,7 +61,7 @@ def host_values(args: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any] 
 
 
 class HostProgram:
-    """A jaxpr in NumPy, whose operations would run there if each was evaluated eagerly.
+    """A jaxpr evaluated in NumPy, where its operations would run if each was evaluated eagerly.
 
     What does not depend on the operands is computed once.
     """

@@ -1,7 +1,7 @@
 """order : jaxpr -> jaxpr. Moves cheap equations next to their readers or to their operands, which saves memory.
 
-A trace lists equations in the order in which Python ran. Expensive equations stay in it; the cheap ones between them,
-which XLA fuses into their readers, move:
+A trace lists equations in the order in which Python ran. Expensive equations stay where they are. The cheap ones
+between them, which XLA fuses into their readers, move:
 
     down   to right before their first reader: values that only a backward pass reads are computed there
     up     to right after their operands, if only results depend on them: a parameter's update to its gradient

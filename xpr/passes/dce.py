@@ -36,7 +36,7 @@ def has_effect(eqn: JaxprEqn) -> bool:
 def dce_jaxpr(
     jaxpr: Jaxpr, used_outputs: Sequence[bool], keep_inputs: Sequence[bool] | bool = False
 ) -> tuple[Jaxpr, list[bool]]:
-    """The part of a jaxpr that its used results need, and which of its invars that has.
+    """The part of a jaxpr that its used results need, and which of the invars this part has.
 
     Args:
       jaxpr: the program; all its constvars remain.

@@ -27,7 +27,7 @@ _WIDTH = 8  # operands of a concatenation; of more, XLA:CPU compiles each by its
 
 
 def disjoint_sums(jaxpr: Jaxpr) -> Jaxpr:
-    """The program with concatenations, cached with it; itself where there are none."""
+    """The program with concatenations, cached with it; the jaxpr itself if there are none."""
     if "disjoint sums" not in jaxpr.memo:
         replaced = _rewritten(jaxpr) if sum(eqn.primitive is pad_p for eqn in jaxpr.eqns) >= _LEAST else jaxpr
         jaxpr.memo["disjoint sums"] = None if replaced is jaxpr else replaced  # itself would be a reference cycle
@@ -53,10 +53,10 @@ def _rewritten(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _is_worth_it(row: Sequence[JaxprEqn], aval: ShapedArray) -> bool:
-    """Whether a row is to be concatenated. Small arrays are summed as soon.
+    """Whether concatenating a row is worth it: sums of small arrays are as fast.
 
-    Each of many slices takes XLA:CPU 5 ms more to compile in a concatenation than in a sum, which some hundreds of
-    calls make up for where arrays are larger.
+    XLA:CPU takes 5 ms more to compile each of many slices in a concatenation than in a sum. With larger arrays some
+    hundreds of calls make up for that.
     """
     if len(row) < _LEAST:
         return False
@@ -64,7 +64,7 @@ def _is_worth_it(row: Sequence[JaxprEqn], aval: ShapedArray) -> bool:
 
 
 def _padded_slice(sums: Sums, v: Any) -> JaxprEqn | None:
-    """The equation that pads a slice with zeros along one axis; None where the variable is no such array."""
+    """The equation that computes a variable by padding a slice with zeros along one axis; None if another one does."""
     eqn = sums.made_by(v, pad_p)
     if eqn is None or not sums.is_zero(eqn.invars[1]):
         return None
@@ -125,7 +125,7 @@ def _concatenated(rows: Sequence[Sequence[JaxprEqn]], rest: Sequence[Any], root:
 
 
 def _concatenation(parts: Sequence[Any], axis: int, root: JaxprEqn, eqns: list[JaxprEqn]) -> Any:
-    """The concatenation of some parts, whose equation is added; the part, of a single one."""
+    """The concatenation of some parts, whose equation is added; a single part itself."""
     if len(parts) == 1:
         return parts[0]
     shape = list(parts[0].aval.shape)

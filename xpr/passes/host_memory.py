@@ -1,10 +1,10 @@
-"""host_memory : jaxpr -> jaxpr. Moves operands from the host's memory to the device's before computing of them.
+"""host_memory : jaxpr -> jaxpr. Moves operands from the host's memory to the device's before they are computed with.
 
-The type of `2 * a` says the memory that `a` is in. XLA compiles programs for GPUs that read parts of such an array, or
-move it; where products, loops or branches compute of it there, programs fail, or are not compiled. So values are in the
-device's memory from the first operation that computes of them, up to where they leave the program, are rows of a loop's
-stacked results, or are moved by `device_put`. Results in the host's memory are arguments, or are moved there; others
-XLA leaves in the device's, whatever is asked.
+The type of `2 * a` has the memory space of `a`. For GPUs XLA compiles programs that read parts of an array in the
+host's memory, or move it. Programs fail, or don't compile, where products, loops or branches compute with it there. So
+values are in the device's memory from the first operation that computes with them, up to where they leave the program,
+become rows of a loop's stacked results, or are moved by `device_put`. A result is in the host's memory only if it is an
+argument, or is moved there: XLA leaves others in the device's memory, whatever their type says.
 
     a:f32<host>[8]               a:f32<host>[8]
     b:f32<host>[8] = mul a 2.0   c:f32[8] = device_put[device=device] a
@@ -30,7 +30,7 @@ _READS_PARTS = frozenset({slice_p, dynamic_slice_p, reshape_p, squeeze_p})  # wh
 
 
 def computed_on_device(jaxpr: Jaxpr) -> Jaxpr:
-    """The program with what it computes in the device's memory, cached with it; itself where nothing is on the host."""
+    """The program computing in the device's memory alone, cached with it; itself if nothing is on the host."""
     if not has_host_values(jaxpr):
         return jaxpr
     return _rewritten(jaxpr, _spaces(jaxpr.invars), _spaces(jaxpr.outvars), is_body=False)

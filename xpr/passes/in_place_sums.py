@@ -49,12 +49,12 @@ class Sums:
         return eqn is not None and eqn.primitive in (broadcast_in_dim_p, pvary_p) and self.is_zero(eqn.invars[0])
 
     def update(self, v: Any) -> JaxprEqn | None:
-        """The equation that makes a variable of zeros, but for some elements; None where it is no such array."""
+        """The equation that computes a variable by an update of zeros; None if another one does."""
         eqn = self.made_by(v, dynamic_update_slice_p, scatter_add_p)
         return eqn if eqn is not None and self.is_zero(eqn.invars[0]) else None
 
     def terms(self, eqn: JaxprEqn) -> tuple[list[Any], list[JaxprEqn]]:
-        """The terms of a sum, and the sums among its operands that nothing else reads, whose terms these are, too."""
+        """The terms of a sum, those of its operands included that are sums which nothing else reads; and these sums."""
         terms: list[Any] = []
         inner: list[JaxprEqn] = []
         pending = list(reversed(eqn.invars))

@@ -1,8 +1,9 @@
 """key_uses : jaxpr -> which random keys it consumes. Finds keys that are used twice, and give the same numbers twice.
 
 A key is consumed by the operations that draw numbers from it, and by splitting it; new keys come from seeds, splits,
-`fold_in` and `random.clone`. Operations that only move a key give the same key again. What an operation says of its
-operands and results is a `Uses`; that of a jaxpr is derived from its equations, and cached with it.
+`fold_in` and `random.clone`. Operations that only move a key give the same key again. A `Uses` describes what an
+operation does with the keys among its operands and results. The `Uses` of a jaxpr is derived from its equations, and
+cached with it.
 """
 
 from __future__ import annotations
@@ -195,7 +196,7 @@ def _same(region: Region, uses: Uses) -> dict[int, int]:
 
 
 def _in_loop(eqn: JaxprEqn, region: Region, uses: Uses, argument: int, source: Source | None) -> Mask:
-    """The keys of a loop's operand that all steps together consume: all, as each step has to have new ones.
+    """The keys of a loop's operand that all steps together consume: all of them, since each step needs new ones.
 
     Raises:
       KeyReuseError: two steps use one key.

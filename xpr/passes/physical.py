@@ -130,7 +130,7 @@ def _over_words(
         if is_key(v.aval) or reduce is not None:
             x = mapped_to(x, dim, size, last)
             results.append(x if reduce is None else reduce(x, (last,)))
-        else:  # a result that is no key, of an operation that also moves keys, is the same for all words
+        else:  # no key: an operation that also moves keys gives the same result for all words
             results.append(x if dim is None else _first_row(x, dim))
     return results
 

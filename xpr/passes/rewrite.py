@@ -163,7 +163,7 @@ class _Rewriting:
 
 
 def _nearby(jaxpr: Jaxpr) -> list[tuple[ShapedArray, ...]]:
-    """Sets of types of operands that are near each other: of one equation, with those that feed it, and so on."""
+    """Sets of the types of operands near each other: those of an equation, of the equations that feed it, and so on."""
     producers: dict[Any, Any] = {}
     above_of: dict[Any, set[Any]] = {}
     for eqn in jaxpr.eqns:
@@ -219,7 +219,7 @@ class _RewriteWalk:
         return atom
 
     def visit(self, eqn: JaxprEqn, steps: int) -> Sequence[JaxprEqn]:
-        """Appends an equation, or returns those of its replacement, which are to be visited."""
+        """Appends an equation; or returns those of its replacement, which the caller has to visit."""
         if not self.env.keys().isdisjoint(eqn.invars):
             invars = [self.read(v) for v in eqn.invars]
             eqn = JaxprEqn(invars, eqn.outvars, eqn.primitive, eqn.params, eqn.source)
@@ -247,7 +247,7 @@ class _RewriteWalk:
         return var in self.used
 
     def replace(self, eqn: JaxprEqn, typed: TypedRule, atoms: Sequence[Atom]) -> Sequence[JaxprEqn]:
-        """The equations of a replacement; readers of the matched equation's result read that of the replacement."""
+        """The equations of a replacement, whose result is read from now on in place of the matched equation's."""
         closed, old = typed.replaced(), eqn.outvars[typed.result_index]
         names = self.names_of_inputs(closed, atoms)
         out = closed.jaxpr.outvars[0]

@@ -52,7 +52,7 @@ class EquationNumbers:
         self.of_same: dict[Any, int | None] = {}  # by the identity of parameters; None for those with an effect
 
     def of(self, eqns: Sequence[JaxprEqn]) -> np.ndarray:
-        """The numbers of equations, of which some may have been numbered before."""
+        """The numbers of equations; those that have been numbered before keep theirs."""
         numbers, keys = self.numbers, self.keys
         for eqn in eqns:
             if eqn in numbers:
