@@ -2,6 +2,9 @@
 
 import gc
 import logging
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -21,6 +24,31 @@ def test_a_setting_has_its_values_alone(name):
         xpr.config.update(name, "perhaps")
     with pytest.raises(ValueError, match="and 'perhaps' was given"), override(name, "perhaps"):
         pass
+
+
+@pytest.mark.parametrize("variable, text, message", [
+    ("XPR_ENABLE_X64", "maybe", "is 1 or 0, true or false, and 'maybe' was given"),
+    ("XPR_RANDOM_SEED_OFFSET", "1.5", "is an integer, and '1.5' was given"),
+    ("XPR_NUMPY_RANK_PROMOTION", "rais", "is wrong. The setting numpy_rank_promotion is 'allow', 'warn' or 'raise'"),
+    ("XPR_NUM_CPU_DEVICES", "-1", "num_cpu_devices is a positive integer, and -1 is none"),
+])  # fmt: skip
+def test_an_environment_variable_that_says_no_value_of_its_setting(variable, text, message):
+    command = [sys.executable, "-c", "import xpr; xpr.devices()"]
+    done = subprocess.run(command, env={**os.environ, variable: text}, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert message in done.stderr
+    assert variable in done.stderr or variable == "XPR_NUM_CPU_DEVICES"
+
+
+@pytest.mark.parametrize(
+    "caches, folder", [("/tmp/of-user", "/tmp/of-user"), ("relative", "~/.cache"), ("", "~/.cache")]
+)
+def test_the_folder_of_compiled_programs_is_in_that_of_caches(caches, folder):
+    environment = {**os.environ, "XDG_CACHE_HOME": caches}
+    environment.pop("XPR_COMPILATION_CACHE_DIR", None)
+    command = [sys.executable, "-c", "import xpr; print(xpr.config.compilation_cache_dir)"]
+    printed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == os.path.join(folder, "xpr", "programs")
 
 
 class TestRanks:

@@ -21,8 +21,28 @@ from typing import Any
 __all__ = ["config", "make_user_context"]
 
 
+_FLAGS = {
+    **dict.fromkeys(("1", "true", "yes", "on", "t", "y"), True),
+    **dict.fromkeys(("0", "false", "no", "off", "f", "n", ""), False),
+}
+
+
 def _flag(name: str, default: bool = False) -> bool:
-    return os.environ.get(name, str(int(default))).strip().lower() in ("1", "true", "yes", "on")
+    """The value of an environment variable that is a flag."""
+    text = os.environ.get(name, str(int(default)))
+    flag = _FLAGS.get(text.strip().lower())
+    if flag is None:
+        raise ValueError(f"The environment variable {name} is 1 or 0, true or false, and {text!r} was given.")
+    return flag
+
+
+def _number(name: str, default: int) -> int:
+    """The value of an environment variable that is an integer."""
+    text = os.environ.get(name) or str(default)
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"The environment variable {name} is an integer, and {text!r} was given.") from None
 
 
 def native_code_wanted() -> bool:
@@ -38,8 +58,9 @@ def _frames_shown(value: Any) -> Any:
     )
 
 
-# The user's folder for compiled programs, as the XDG Base Directory Specification has it.
-DEFAULT_CACHE = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache"), "xpr", "programs")
+# The user's folder for compiled programs, as the XDG Base Directory Specification has it: relative paths are ignored.
+_CACHES = os.environ.get("XDG_CACHE_HOME", "")
+DEFAULT_CACHE = os.path.join(_CACHES if os.path.isabs(_CACHES) else os.path.join("~", ".cache"), "xpr", "programs")
 
 
 class Settings(threading.local):
@@ -73,7 +94,7 @@ class Settings(threading.local):
     legacy_prng_key: str = os.environ.get("XPR_LEGACY_PRNG_KEY", "allow")
     enable_custom_prng: bool = _flag("XPR_ENABLE_CUSTOM_PRNG")
     default_prng_impl: str = os.environ.get("XPR_DEFAULT_PRNG_IMPL", "threefry2x32")
-    random_seed_offset: int = int(os.environ.get("XPR_RANDOM_SEED_OFFSET", "0"))
+    random_seed_offset: int = _number("XPR_RANDOM_SEED_OFFSET", 0)
     threefry_partitionable: bool = _flag("XPR_THREEFRY_PARTITIONABLE", True)
     array_tracebacks: bool = _flag("XPR_ARRAY_TRACEBACKS")
     log_compiles: bool = _flag("XPR_LOG_COMPILES")
@@ -89,8 +110,8 @@ class Settings(threading.local):
     transfer_guard_host_to_device: str = os.environ.get("XPR_TRANSFER_GUARD_HOST_TO_DEVICE", "allow")
     transfer_guard_device_to_device: str = os.environ.get("XPR_TRANSFER_GUARD_DEVICE_TO_DEVICE", "allow")
     transfer_guard_device_to_host: str = os.environ.get("XPR_TRANSFER_GUARD_DEVICE_TO_HOST", "allow")
-    export_calling_convention_version: int = int(os.environ.get("XPR_EXPORT_CALLING_CONVENTION_VERSION", "10"))
-    num_cpu_devices: int | None = int(os.environ.get("XPR_NUM_CPU_DEVICES") or 0) or None  # None: XLA's default
+    export_calling_convention_version: int = _number("XPR_EXPORT_CALLING_CONVENTION_VERSION", 10)
+    num_cpu_devices: int | None = _number("XPR_NUM_CPU_DEVICES", 0) or None  # None: XLA's default
 
     def __reduce__(self) -> str:  # functions that the library makes hold it: in pickles it is that of the process
         return "settings"
@@ -189,6 +210,19 @@ def _checked(name: str, value: Any) -> Any:
         raise ValueError(f"The setting {name} is {', '.join(others)} or {last}, and {value!r} was given.")
     return kept
 
+
+def _check_environment() -> None:
+    """Raises ValueError for an environment variable that has none of the values of its setting."""
+    for name in CHOICES:
+        text = os.environ.get(f"XPR_{name.upper()}")
+        if text is not None:
+            try:
+                _checked(name, text)
+            except ValueError as error:
+                raise ValueError(f"The environment variable XPR_{name.upper()} is wrong. {error}") from None
+
+
+_check_environment()
 
 # Flags of JAX that programs set and that change no result: which programs its cache keeps, how hard its compiler tries,
 # what it records for tools. They are taken, read back, and have no effect.
