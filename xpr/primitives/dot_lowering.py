@@ -1,8 +1,8 @@
 """Lowering of contractions (dot_general) to StableHLO.
 
 On CPU four kinds are lowered to other operations: products of small matrices to sums of elementwise products, products
-of a matrix and a vector, or of two vectors, to calls of c/matvec.c, products of matrices of moderate size to calls of
-c/matmul.c, and products with several contracted axes to products with one.
+of a matrix and a vector, or of two vectors, to calls of backend/c/matvec.c, products of matrices of moderate size to
+calls of backend/c/matmul.c, and products with several contracted axes to products with one.
 
 The right operand of a matrix product gets a fusion barrier on CPU if it may be one number that is broadcast. XLA:CPU
 (jaxlib 0.10.2) hands products to a library, together with what computes their operands, and there the product with such
@@ -105,7 +105,7 @@ def lower_dot_general(
 
 
 def _by_vector(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: Numbers) -> Value | None:
-    """The product of a matrix and a vector, or of two vectors, by c/matvec.c; None if XLA is to compute it.
+    """The product of a matrix and a vector, or of two vectors, by backend/c/matvec.c; None if XLA is to compute it.
 
     XLA generates code for each product, which takes 30 ms to compile, and up to four times as long to run; on two cores
     less from 6 MB on. Two kinds of products are left to it: those in loops of the program, where a loop may be one
@@ -136,11 +136,11 @@ def _before_transpose(b: Builder, matrix: Value, contracted: Axes) -> tuple[Valu
 
 
 def _by_matrix(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: Numbers) -> Value | None:
-    """The product of two matrices, if c/matmul.c is to compute it.
+    """The product of two matrices, if backend/c/matmul.c is to compute it.
 
-    XLA's libraries wake threads for small products, which takes them two to six times as long as c/matmul.c. oneDNN,
-    which it calls for columns of the left matrix, takes 25 ms to write its kernels when it is called first. An operand
-    whose first or last axis is contracted is a matrix, its other axes being merged.
+    XLA's libraries wake threads for small products, which takes them two to six times as long as backend/c/matmul.c.
+    oneDNN, which it calls for columns of the left matrix, takes 25 ms to write its kernels when it is called first. An
+    operand whose first or last axis is contracted is a matrix, its other axes being merged.
     """
     (lc, rc), (lb, _) = numbers
     is_possible = b.runs_once and native_calls.are_possible(b, lhs.aval) and native_calls.are_possible(b, rhs.aval)

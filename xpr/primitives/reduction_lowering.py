@@ -9,11 +9,11 @@ equivalent expression wherever the library should not be called. Elsewhere it is
 a half to a third of the time, over (0, 2) of 64x64x256 a fourteenth. Its other faults are in stablehlo.py (elementwise
 maxima) and dot_lowering.py (products that are summed).
 
-Sums and products of up to a megabyte, and maxima and minima of larger arrays, are calls of c/reduce.c: XLA compiles 20
-to 100 ms for each, and what it writes runs as long, or twice. The library wakes another thread for 30,000 numbers,
-which takes 50 microseconds on virtual machines; one thread sums them in 3. A few long rows are added one by one. Bools,
-and the maxima and minima of long axes that are left to XLA, are halved until few are left (`_halved`). The other
-reductions become loops of XLA's, which have to be unrolled (`has_hot_loops`).
+Sums and products of up to a megabyte, and maxima and minima of larger arrays, are calls of backend/c/reduce.c: XLA
+compiles 20 to 100 ms for each, and what it writes runs as long, or twice. The library wakes another thread for 30,000
+numbers, which takes 50 microseconds on virtual machines; one thread sums them in 3. A few long rows are added one by
+one. Bools, and the maxima and minima of long axes that are left to XLA, are halved until few are left (`_halved`). The
+other reductions become loops of XLA's, which have to be unrolled (`has_hot_loops`).
 
 Reductions over several devices have bodies of one operation: XLA can't combine the devices' results by anything else.
 """
@@ -41,7 +41,7 @@ Spelling = Callable[[Builder, str, list[Value], ShapedArray], Value]
 _LONG_ROW, _FEW_ROWS, _FEW_ELEMENTS = 8192, 8, 8
 _MOST_AXES = 6
 _OF_LIBRARY = 4096  # the fewest elements that the library reduces
-# Operations and dtypes, by their numbers in c/reduce.c.
+# Operations and dtypes, by their numbers in backend/c/reduce.c.
 _OF_C = {"stablehlo.add": 0, "stablehlo.maximum": 1, "stablehlo.minimum": 2, "stablehlo.multiply": 3}
 _NUMBERS_OF_C = {dtypes.float32: 0, dtypes.float64: 1, dtypes.int32: 2}
 _MANY = 32  # elements that are reduced to one
@@ -95,7 +95,7 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
 
 
 def _dot(b: Builder, x: Value, aval: ShapedArray) -> Value | None:
-    """The sum of all products of two arrays' elements, as in norms, by c/matvec.c, which doesn't write the products."""
+    """The sum of products of elements, as in norms, by backend/c/matvec.c, which doesn't write the products."""
     name, operands, _ = b.definitions.get(_without_reshapes(b, x), ("", (), ""))
     if name != "stablehlo.multiply" or aval.size != 1 or aval.dtype not in (dtypes.float32, dtypes.float64):
         return None
@@ -111,7 +111,7 @@ def _dot(b: Builder, x: Value, aval: ShapedArray) -> Value | None:
 def _called(
     b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, most: int = _SMALL
 ) -> Value | None:
-    """The reduction by a call of c/reduce.c, if the array has at most `most` elements and the program runs it once.
+    """The reduction by a call of backend/c/reduce.c, if the array has at most `most` elements and no loop runs it.
 
     An operand that is computed has to be written to memory before; XLA's loops over it would compute it as they go.
     """
