@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from xpr.backend import native
 from xpr.backend.processor import CORES
 from xpr.dimensions.expressions import surely_at_least
 
@@ -240,6 +241,10 @@ def _reads_across_rows(operation: _Operation) -> bool:
     return operation.name in _ACROSS_ROWS or (operation.name == "stablehlo.reduce" and operation.several == ":2")
 
 
+def _is_product(operation: _Operation) -> bool:
+    return operation.name in _PRODUCTS or (operation.name == "stablehlo.custom_call" and native.MATMUL in operation.rest)
+
+
 def _overwrites_many(operations: list[_Operation], work: Workload) -> bool:
     """Whether functions of elements that overwrite their operand have so many of them that it counts.
 
@@ -247,7 +252,7 @@ def _overwrites_many(operations: list[_Operation], work: Workload) -> bool:
     overwrites. Without the fusion emitters LLVM doesn't know that each element is read before it is written, and
     computes one at a time.
     """
-    products = [operation.size for operation in operations if operation.name in _PRODUCTS]
+    products = [operation.size for operation in operations if _is_product(operation)]
     if not work.has_loops:
         is_slow = any(_SLOW.fullmatch(operation.name) and operation.size for operation in operations)
         return sum(products) > (_FEW_OVERWRITTEN if is_slow else _FEW_OVERWRITTEN_FAST)
