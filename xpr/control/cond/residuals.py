@@ -78,26 +78,29 @@ def _sources(jaxpr: Jaxpr, positions: Sequence[int | None], slots: list[ShapedAr
     """The sources of the residuals of a branch; `slots` grows as needed."""
     results, residuals = split_list(jaxpr.outvars, num_results)
     computed = iter(residuals)
-    taken: set[int] = set()
+    result_numbers = {id(v): i for i, v in reversed([*enumerate(results)])}  # of equal results the first
+    free: dict[ShapedArray, list[int]] = {}
+    for i, aval in reversed([*enumerate(slots)]):
+        free.setdefault(aval, []).append(i)
+
+    def slot_for(aval: ShapedArray) -> int:
+        """The first free slot of that type, or a new one if there is none."""
+        if free.get(aval):
+            return free[aval].pop()
+        slots.append(aval)
+        return len(slots) - 1
+
     sources: list[Source] = []
     for position in positions:
         if position is not None:
             sources.append(("operand", position))
             continue
         residual = next(computed)
-        result = next((i for i, out in enumerate(results) if out is residual), None)
-        sources.append(("slot", _free_slot(residual.aval, slots, taken)) if result is None else ("result", result))
+        if (result := result_numbers.get(id(residual))) is not None:
+            sources.append(("result", result))
+        else:
+            sources.append(("slot", slot_for(residual.aval.strip_weak_type())))
     return sources
-
-
-def _free_slot(aval: ShapedArray, slots: list[ShapedArray], taken: set[int]) -> int:
-    """Takes the first free slot of that type, or a new one if there is none."""
-    aval = aval.strip_weak_type()
-    free = next((i for i, slot in enumerate(slots) if slot is aval and i not in taken), len(slots))
-    if free == len(slots):
-        slots.append(aval)
-    taken.add(free)
-    return free
 
 
 def _with_slots(jaxpr: Jaxpr, sources: Sequence[Source], slots: Sequence[ShapedArray], num_results: int) -> Jaxpr:

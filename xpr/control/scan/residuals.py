@@ -132,6 +132,7 @@ class _Plan:
         consts, carry, xs = operands.split(whole.invars)
         outvars, _ = split_list(whole.outvars, sum(results.sizes))
         self.carry_out, self.stacks = results.split(outvars)
+        self.stack_numbers = {id(v): i for i, v in reversed([*enumerate(self.stacks)])}  # of equal stacks the first
         self.carry = {v: i for i, v in enumerate(carry)}
         self.hoisted: list[Any] = []
         self.invariant = _invariants(whole, consts)
@@ -146,13 +147,13 @@ class _Plan:
         for v in sorted(computed, key=lambda v: self.order[id(self.producers[v])]):
             eqns = self.recipe(v, carries)
             if eqns is None:
-                self.stacks.append(v)
+                self.stack_of(v)
             else:
                 self.recipes[v] = eqns
 
     def is_free(self, v: Any) -> bool:
         """Whether a value is available in every step without another stack."""
-        return type(v) is Literal or v in self.operands or v in self.invariant or any(v is y for y in self.stacks)
+        return type(v) is Literal or v in self.operands or v in self.invariant or id(v) in self.stack_numbers
 
     def recipe(self, v: Any, carries: set[Any]) -> list[JaxprEqn] | None:
         """The few cheap equations that compute a value from available ones, or from `carries`; or None."""
@@ -179,14 +180,16 @@ class _Plan:
             return "hoisted", len(self.hoisted) - 1
         if v in self.carry and self.shifts:
             leaving = self.carry_out[self.carry[v]]
-            if any(leaving is y for y in self.stacks):
+            if id(leaving) in self.stack_numbers:
                 return "shifted", (self.carry[v], self.stack_of(leaving))
-        if not any(v is y for y in self.stacks):
-            self.stacks.append(v)
         return "stacked", self.stack_of(v)
 
     def stack_of(self, v: Any) -> int:
-        return next(i for i, y in enumerate(self.stacks) if y is v)
+        """The number of the stack of a value; a new one if there is none."""
+        number = self.stack_numbers.setdefault(id(v), len(self.stacks))
+        if number == len(self.stacks):
+            self.stacks.append(v)
+        return number
 
 
 def _invariants(jaxpr: Jaxpr, constants: Sequence[Var]) -> set[Any]:
