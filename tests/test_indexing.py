@@ -865,3 +865,40 @@ def test_sizes_may_be_arrays_where_indices_are_made():
 def test_choices_are_several():
     with pytest.raises(TypeError, match="choices must be a sequence of arrays, or an array of them, and 0 is none"):
         jnp.choose(jnp.array([0]), 0)
+
+
+# -- scatter_apply
+
+_OF_VECTORS = lax.ScatterDimensionNumbers((), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+
+
+def applied_at_0_0_2(func):
+    return lax.scatter_apply(jnp.ones(3), jnp.array([[0], [0], [2]]), func, _OF_VECTORS, update_shape=(3,)).tolist()
+
+
+def test_scatter_apply_traces_a_function_again_whose_closure_has_changed():
+    factor = 2.0
+
+    def func(x):
+        return x * factor
+
+    assert applied_at_0_0_2(func) == [4, 1, 2]
+    factor = 3.0
+    assert applied_at_0_0_2(func) == [9, 1, 3]
+
+
+def test_scatter_apply_takes_callables_without_a_hash():
+    class Doubling:
+        __hash__ = None
+        __slots__ = ()
+
+        def __call__(self, x):
+            return 2 * x
+
+    assert applied_at_0_0_2(Doubling()) == [4, 1, 2]
+
+
+def test_scatter_apply_refuses_arrays_from_outside():
+    weights = jnp.arange(3.0)
+    with pytest.raises(TypeError, match=r"can use no arrays from outside \(f32\[3\]\). Say unique_indices=True"):
+        applied_at_0_0_2(lambda x: x * weights[1])

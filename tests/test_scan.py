@@ -295,6 +295,24 @@ def test_what_was_traced_keeps_nothing_alive():
     assert [ref() for ref in references] == [None, None]
 
 
+def test_a_body_whose_own_rule_closes_over_it_is_not_kept_alive():
+    def loop():
+        @xpr.custom_jvp
+        def doubled(x):
+            return 2 * x
+
+        def body(c, x):
+            return doubled(c) + x, None
+
+        doubled.defjvp(lambda primals, tangents: (doubled(*primals), body(*tangents, 0.0)[0]))
+        lax.scan(body, 0.0, jnp.ones(2))
+        return weakref.ref(body)
+
+    reference = loop()
+    gc.collect()
+    assert reference() is None
+
+
 # -- Messages
 
 

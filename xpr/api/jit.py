@@ -50,11 +50,12 @@ from xpr.control.refs import check_aliases
 from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call as call_jaxpr
 from xpr.core.avals import ShapedArray, aval_of, full_name, integer, is_of_users, is_type_alone, shortened
+from xpr.core.function_caches import cache_of
 from xpr.core.interpreter import Tracer, context, current_type, transformation
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.primitive import all_primitives
 from xpr.core.refs import AbstractRef, Ref
-from xpr.core.source import CACHES, check_function, depth_of_user, describe_function, function_name
+from xpr.core.source import check_function, depth_of_user, describe_function, function_name
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import ArgumentError
 from xpr.notices import warn
@@ -90,35 +91,15 @@ class _Caches:
         self.known.clear()
 
 
-class _CachesOfFunction:
-    """What a function holds: itself, weakly, and its caches by the options of `jit`. Copies by pickle hold nothing."""
-
-    __slots__ = ("by_options", "owner")
-
-    def __init__(self, fun: Callable[..., Any] | None = None):
-        self.owner, self.by_options = fun and weakref.ref(fun), dict[Any, _Caches]()
-
-    def __reduce__(self) -> Any:
-        return _CachesOfFunction, ()
-
-
 _all_caches: weakref.WeakSet[_Caches] = weakref.WeakSet()
 _by_callable: weakref.WeakKeyDictionary[Any, dict[Any, _Caches]] = weakref.WeakKeyDictionary()
 
 
 def _caches_of(fun: Callable[..., Any], options: JitOptions) -> _Caches:
-    """The caches shared by every `jit` of the same function with the same options; they are freed with it.
-
-    The function holds them, so that a program that refers to it (through a custom rule that closes over it) is an
-    ordinary cycle. `functools.wraps` copies the attribute, which therefore names its function.
-    """
+    """The caches shared by every `jit` of the same function with the same options; they are freed with it."""
     try:
-        if type(fun) is not FunctionType:
-            return _by_callable.setdefault(fun, {}).setdefault(options.key(), _Caches(options))
-        held = fun.__dict__.get(CACHES)
-        if held is None or held.owner is None or held.owner() is not fun:
-            held = fun.__dict__[CACHES] = _CachesOfFunction(fun)
-        return held.by_options.setdefault(options.key(), _Caches(options))
+        by_options = cache_of(fun, "jit") if type(fun) is FunctionType else _by_callable.setdefault(fun, {})
+        return by_options.setdefault(options.key(), _Caches(options))  # type: ignore[no-any-return]
     except TypeError:  # no weak references to the callable, or no hash
         return _Caches(options)
 

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from xpr import tree
 from xpr.backend.stablehlo import Builder, Value
 from xpr.compile.evaluate import run_jaxpr
 from xpr.compile.lower import lower_eqns
 from xpr.compile.reference import reference_eval
+from xpr.control.tracing import trace_body
 from xpr.core.avals import ShapedArray, aval_of, types_of
 from xpr.core.jaxpr import Jaxpr, constvars_to_invars
 from xpr.core.primitive import Primitive, Unsupported, register
@@ -142,21 +143,25 @@ scatter_apply_p = register(
     )
 )
 
-_staged: WeakKeyDictionary[Callable[..., Any], dict[np.dtype, Jaxpr]] = WeakKeyDictionary()
 
+def _on_one_element(func: Callable[[Any], Any], dtype: np.dtype) -> Jaxpr:
+    """The jaxpr of the function on one element.
 
-def _staged_for(func: Callable[[Any], Any], dtype: np.dtype) -> Jaxpr:
-    """The jaxpr of the function on one element, cached as long as the function is alive."""
-    cached = _staged.setdefault(func, {})
-    if dtype not in cached:
-        closed = stage(lambda x: [convert_element_type(func(x), dtype)], [ShapedArray((), dtype)])
-        if closed.consts:
-            raise TypeError(
-                "scatter_apply: where an index may occur twice, the function can use no arrays from outside "
-                f"({types_of(closed.consts)}). Say unique_indices=True where none does."
-            )
-        cached[dtype] = closed.jaxpr
-    return cached[dtype]
+    Raises:
+      TypeError: the function closes over arrays.
+    """
+
+    def converted(x: Any) -> Any:
+        return convert_element_type(func(x), dtype)
+
+    avals, in_tree = [ShapedArray((), dtype)], tree.structure(((0,), {}))
+    body = trace_body(converted, in_tree, avals, "the function of a scatter_apply", owner=func)
+    if body.consts:
+        raise TypeError(
+            "scatter_apply: where an index may occur twice, the function can use no arrays from outside "
+            f"({types_of(body.consts)}). Say unique_indices=True where none does."
+        )
+    return body.closed.jaxpr
 
 
 @boundary
@@ -199,7 +204,7 @@ def scatter_apply(
     }
     aval = aval_of(operand)
     if not unique_indices and len(aval_of(scatter_indices).shape) > 1:
-        jaxpr = _staged_for(func, aval.dtype)
+        jaxpr = _on_one_element(func, aval.dtype)
         return scatter_apply_p.bind(
             operand, scatter_indices, dimension_numbers=numbers, update_shape=shape, update_jaxpr=jaxpr, **flags
         )

@@ -1,7 +1,7 @@
 """Traces users' functions to jaxprs for all control-flow functions, and formats differences between types.
 
 A function is traced once for each signature, if that is sound: it closes over no tracer, and its closure holds the
-same values as before. Its jaxprs are cached in a weak dictionary by the function.
+same values as before. The function holds what is traced of it (core/function_caches.py).
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from xpr import tree
 from xpr.config import settings
 from xpr.control.refs import with_values_read
 from xpr.core.avals import ShapedArray, aval_of, same_kind
+from xpr.core.function_caches import cache_of, clear_caches_of_functions
 from xpr.core.interpreter import Tracer, context, current_type
 from xpr.core.jaxpr import ClosedJaxpr, FillerVar, Jaxpr
 from xpr.core.refs import Ref
@@ -171,12 +172,9 @@ class _Staged:
         return len(closure) == len(self.closure) and all(x is ref() for x, ref in zip(closure, self.closure))
 
 
-_staged: weakref.WeakKeyDictionary[Any, dict[Any, _Staged]] = weakref.WeakKeyDictionary()
-
-
 def forget_bodies() -> None:
     """Clears the cache of users' traced functions."""
-    _staged.clear()
+    clear_caches_of_functions("bodies")
 
 
 def _known(fun: Callable[..., Any], key: Any) -> tuple[dict[Any, _Staged] | None, list[Any]]:
@@ -188,7 +186,7 @@ def _known(fun: Callable[..., Any], key: Any) -> tuple[dict[Any, _Staged] | None
         closure = [cell.cell_contents for cell in fun.__closure__ or ()]
     except (TypeError, ValueError):  # something static that has no hash; a variable that has no value yet
         return None, []
-    return _staged.setdefault(fun, {}), closure
+    return cache_of(fun, "bodies"), closure
 
 
 def _reference(x: Any) -> Callable[[], Any]:

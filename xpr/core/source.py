@@ -52,9 +52,6 @@ _LIBRARIES = (_PACKAGE, functools.__file__, *_FOLDERS)
 _is_internal: dict[str, bool] = {}
 
 
-CACHES = "__xpr_caches__"  # the attribute of functions that holds their compiled programs
-
-
 def package_folder() -> str:
     """The folder of xpr."""
     return _PACKAGE

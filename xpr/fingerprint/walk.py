@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 
 from xpr.backend.array import Array
-from xpr.core.source import CACHES
+from xpr.core.function_caches import CACHES
 from xpr.fingerprint.code import CONSTRUCTORS, SPECIAL, VIEW_READERS, facts_of
 from xpr.fingerprint.pure import (
     ATTRIBUTES,
