@@ -392,6 +392,10 @@ jnp.unravel_index(n, 12)
 jnp.ravel_multi_index((i, i), (3, 4), mode="clip")
 jnp.ravel_multi_index((i, i), (3, 4), mode="ignore")
 jnp.ravel_multi_index((out, out), (3, 4), mode="wrap", order="F")
+jnp.ravel_multi_index((i.astype("int8"), i), (300, 400), mode="clip")
+jnp.ravel_multi_index((i.astype("int8"), i.astype("int8")), (300, 400), mode="clip", dtype="int32")
+jnp.ravel_multi_index((i.astype("uint8"), i.astype("uint8")), (8, 9), mode="clip", dtype="int8")
+jnp.ravel_multi_index((), (), mode="clip")
 jnp.ix_(i, n)
 jnp.diag_indices(3)
 jnp.diag_indices_from(x[:, :3])
@@ -860,6 +864,14 @@ def test_sizes_may_be_arrays_where_indices_are_made():
         assert [int(i) for i in jnp.unravel_index(5, shape)] == [1, 2]
     rows, columns = jnp.mask_indices(jnp.asarray(2), jnp.triu)
     assert rows.tolist() == [0, 0, 1] and columns.tolist() == [0, 1, 1]
+
+
+def test_flat_indices_fit_in_their_dtype():
+    rows = jnp.array([100], "int8")
+    with pytest.raises(ValueError, match=r"int8 is not large enough to hold a flattened index into.*dtype=int16\."):
+        jnp.ravel_multi_index((rows, rows), (101, 101))
+    assert jnp.ravel_multi_index((rows, rows), (101, 101), dtype="int16").tolist() == [10200]
+    assert jnp.ravel_multi_index((rows,), (128,), mode="wrap").dtype == jnp.int8
 
 
 def test_choices_are_several():

@@ -254,13 +254,15 @@ def ravel_multi_index(
       mode: for indices out of bounds: "raise" needs known values, "wrap" counts modulo the size, "clip" clips them,
         "ignore" takes them as they are.
       order: "C" for row-major order, "F" for column-major order.
-      dtype: of the result; None for the default integer dtype.
+      dtype: of the result; None for that to which the indices promote.
 
     Returns:
       Integers of the broadcast shape.
 
     Raises:
-      ValueError: indices are out of bounds, for "raise".
+      TypeError: indices are not integers.
+      ValueError: indices are out of bounds, for "raise"; or the dtype is not one of integers, or too narrow for the
+        greatest index into an array of that shape.
       ConcretizationTypeError: indices are traced, for "raise".
 
     >>> import xpr.numpy as jnp
@@ -276,14 +278,23 @@ def ravel_multi_index(
         raise TypeError(f"ravel_multi_index: indices must be integers, and are {types}.")
     if order not in ("C", "F"):
         raise ValueError(f'ravel_multi_index: order must be "C" or "F", and is {order!r}.')
-    columns = [_inside(c, n, mode) for c, n in zip(columns, sizes)]
-    columns = list(promote_shapes(*promote_dtypes(*columns)))
-    pairs = list(zip(columns, sizes))
+    if dtype is None:
+        types = [(c.aval.dtype, c.aval.weak_type) for c in columns]
+        chosen, _ = dtypes.promote_all([(dtypes.of_python(int), True), *types])
+    else:
+        chosen = requested_dtype(dtype)
+    if chosen not in dtypes.INTEGERS or math.prod(sizes) - 1 > dtypes.iinfo(chosen).max:
+        raise ValueError(
+            f"ravel_multi_index: {chosen.name} is not large enough to hold a flattened index into an array of shape "
+            f"{sizes}, or is no integer dtype. Give a wider one, as dtype={np.min_scalar_type(-math.prod(sizes))}."
+        )
+    wide = [convert(c, dtypes.int32) if c.aval.dtype.itemsize < 4 else c for c in columns]
+    columns = [convert(_inside(c, n, mode), chosen) for c, n in zip(wide, sizes)]
+    pairs = list(zip(promote_shapes(*columns), sizes))
     total: Any = None
     for column, n in pairs if order == "C" else reversed(pairs):
-        total = column if total is None else add(mul(total, aval_of(column).dtype.type(n)), column)
-    result = total if total is not None else _indices(0)
-    return result if dtype is None else convert(result, requested_dtype(dtype))
+        total = column if total is None else add(mul(total, chosen.type(n)), column)
+    return total if total is not None else convert(_indices(0), chosen)
 
 
 _TRACED = (
