@@ -695,6 +695,11 @@ def test_bounds_beyond_the_dtype():
     """One past the greatest number makes that one possible; anything further is taken as that in narrow dtypes."""
     drawn = np.asarray(random.randint(random.key(0), (2000,), 2**31 - 4, 2**31))
     assert set(drawn.tolist()) == {2**31 - 4, 2**31 - 3, 2**31 - 2, 2**31 - 1}
+    # Of all numbers of a dtype: what JAX draws where 64-bit types make it take 2**31 for the bound.
+    whole = random.randint(random.key(3), (3,), -(2**31), 2**31)
+    assert whole.tolist() == [-2035837365, 179268211, -81511011]
+    unsigned = random.randint(random.key(3), (3,), 0, 2**32, "uint32")
+    same_bits(unsigned, (whole.astype("uint32") + np.uint32(2**31)))
     narrow = random.randint(random.key(0), (50,), -12345, 12345, "int8")
     same_bits(narrow, random.randint(random.key(0), (50,), -128, 128, "int8"))
     assert math.isclose(np.asarray(random.randint(random.key(0), (5000,), 0, 300, "uint8")).max(), 255)

@@ -12,7 +12,7 @@ from xpr.core.avals import Shape, aval_of
 from xpr.dtypes import INTEGERS, iinfo
 from xpr.numpy.creation import asarray
 from xpr.numpy.where_select import where
-from xpr.primitives.elementwise import clamp, convert_element_type
+from xpr.primitives.elementwise import clamp, convert_element_type, rem
 from xpr.primitives.random_bits import scaled
 from xpr.primitives.random_keys import children, random_bits, random_floats
 from xpr.primitives.shapes import shape_of
@@ -113,7 +113,8 @@ def _randint(key: Any, minval: Any, maxval: Any, *beyond: Any, shape: Shape, dty
     """Two draws make a number of twice the bits, so that its remainder by the span is very nearly uniform.
 
     `maxval` is exclusive; where it is `beyond` the dtype, if that can be, it has been replaced by the greatest number,
-    which then is not excluded. The remainder is that of first * 2^width + second, with 2^width reduced first.
+    which then is not excluded. The remainder is that of first * 2^width + second, with 2^width reduced first. A span of
+    all numbers of the dtype overflows to 0, and the remainder by 0 is the number itself.
     """
     width = 8 * dtype.itemsize
     first, second = (random_bits(each, width, shape) for each in children(key, 2))
@@ -121,10 +122,9 @@ def _randint(key: Any, minval: Any, maxval: Any, *beyond: Any, shape: Shape, dty
     span = where(maxval > minval, convert_element_type(maxval - minval, first.dtype), number(1))
     for is_beyond in beyond:
         span = where(is_beyond & (maxval > minval), span + number(1), span)
-    half = number(2 ** (width // 2)) % span
-    base = half * half % span
-    first, second, base, span = first, second, broadcast(base, shape), broadcast(span, shape)
-    offset = (first % span * base + second % span) % span
+    half = rem(number(2 ** (width // 2)), span)
+    base, span = broadcast(rem(half * half, span), shape), broadcast(span, shape)
+    offset = rem(rem(first, span) * base + rem(second, span), span)
     return broadcast(minval, shape) + convert_element_type(offset, dtype)
 
 
