@@ -122,7 +122,7 @@ def _attention(
     weights = convert(softmax(logits, -1), aval_of(key).dtype)
     out = convert(_product(weights, "bkgts", value, "bskh", "btkgh"), aval_of(query).dtype)
     if "query_lengths" in options:
-        real = _before(options["query_lengths"], (batch, targets), 1)
+        real = _before(options["query_lengths"], (batch, targets))
         out = e.mul(out, broadcast_in_dim(convert(real, aval_of(out).dtype), aval_of(out).shape, (0, 1)))
     if not with_residual:
         return [out]
@@ -162,10 +162,10 @@ def _over_heads(x: Any, key_heads: int, groups: int) -> Any:
     return reshape(x, (shape[0], *split, *shape[2:]))
 
 
-def _before(lengths: Any, shape: tuple[int, int], dimension: int) -> Any:
+def _before(lengths: Any, shape: tuple[int, int]) -> Any:
     """Whether a position is before the length of its row: boolean, of `shape` (batch, positions)."""
     lengths = broadcast_in_dim(convert(as_operand(lengths), dtypes.int32), shape, (0,))
-    return e.lt(broadcasted_iota(dtypes.int32, shape, dimension), lengths)
+    return e.lt(broadcasted_iota(dtypes.int32, shape, 1), lengths)
 
 
 def _visible(shape: tuple[int, ...], options: dict[str, Any], is_causal: bool, window: tuple[int, int] | None) -> Any:
@@ -185,9 +185,9 @@ def _visible(shape: tuple[int, ...], options: dict[str, Any], is_causal: bool, w
             left, right = window
             masks.append(e.bitwise_and(e.le(row, e.add(column, left)), e.ge(row, e.sub(column, right))))
     if "query_lengths" in options:
-        masks.append(_of_positions(_before(options["query_lengths"], (batch, targets), 1), shape, 3))
+        masks.append(_of_positions(_before(options["query_lengths"], (batch, targets)), shape, 3))
     if "key_lengths" in options:
-        masks.append(_of_positions(_before(options["key_lengths"], (batch, sources), 1), shape, 4))
+        masks.append(_of_positions(_before(options["key_lengths"], (batch, sources)), shape, 4))
     seen = None
     for flags in masks:
         flags = broadcast_to(flags, shape)

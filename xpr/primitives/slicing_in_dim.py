@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from xpr.core.avals import aval_of
+from xpr.primitives.dimension_values import size_as
 from xpr.primitives.dynamic_slices import dynamic_slice, dynamic_update_slice, one_dtype, wrapped
+from xpr.primitives.elementwise import rem
 from xpr.primitives.gather.gather_scatter import gather_p
 from xpr.primitives.gather.windows import FILL_OR_DROP, GatherDimensionNumbers
 from xpr.primitives.shapes import one_axis, reshape, squeeze
@@ -162,12 +164,17 @@ def index_in_dim(operand: Any, index: int, axis: int = 0, keepdims: bool = True)
     return part if keepdims else squeeze(part, (axis,))
 
 
+def _modulo(indices: Any, n: int) -> Any:
+    """Indices modulo the size of an axis, as Python's remainder."""
+    return wrapped(rem(indices, size_as(n, aval_of(indices).dtype)), n)
+
+
 def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
     """The slices at indices along several axes at once.
 
     Args:
       src: an array.
-      idxs: vectors of integers of one length, one for each of `axes`.
+      idxs: vectors of integers of one length, one for each of `axes`; they count modulo the size of the axis.
       axes: the axes, which the result lacks.
 
     Returns:
@@ -178,7 +185,7 @@ def index_take(src: Any, idxs: Sequence[Any], axes: Sequence[int]) -> Any:
     Array([2, 3], dtype=int32)
     """
     shape = aval_of(src).shape
-    columns = one_dtype([wrapped(column, shape[axis]) for column, axis in zip(idxs, axes)])
+    columns = [_modulo(column, shape[axis]) for column, axis in zip(one_dtype(idxs), axes)]
     vectors = concatenate([reshape(c, (aval_of(c).shape[0], 1)) for c in columns], 1)
     numbers = GatherDimensionNumbers(
         offset_dims=tuple(range(1, len(shape) - len(axes) + 1)),

@@ -84,9 +84,9 @@ def implementation(impl: Any, dtype: Any = None, name: str = "key") -> PRNGImpl:
         return spec._impl
     if not isinstance(spec, str):
         raise TypeError(
-            f"random.{name}: unrecognized type of a PRNG implementation: {describe(spec)}. It is given by its "
-        
-                        "name or by the dtype of its keys.")  # fmt: skip
+            f"random.{name}: unrecognized type of a PRNG implementation: {describe(spec)}. Give its name, or the dtype "
+            "of its keys."
+        )
     if spec not in implementations:
         known = ", ".join(map(repr, implementations))
         raise ValueError(f"random.{name}: unrecognized PRNG implementation {spec!r}; those with a name are {known}.")
