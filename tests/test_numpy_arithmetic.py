@@ -239,6 +239,7 @@ def test_powers_of_numbers_to_arrays_of_integers():
     [
         (lambda: jnp.gcd(1.5, 2), "gcd: takes integers, and got f32"),
         (lambda: jnp.trunc(1j), "jnp.trunc: takes real numbers, and got c64"),
+        (lambda: jnp.fabs(1j), r"jnp.fabs: takes real numbers, and got c64\[\]. jnp.abs takes complex ones"),
         (lambda: jnp.signbit(1j), "jnp.signbit: complex numbers have no sign, and complex64 was given"),
         (lambda: jnp.copysign(1.0, 1j), "jnp.copysign: complex numbers have no sign, and complex64 was given"),
         (lambda: jnp.i0(1j), "i0: takes real numbers, and got c64"),

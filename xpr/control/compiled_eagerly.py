@@ -3,9 +3,8 @@
 It is for functions with NumPy's signatures, which are a few equations while tracing. Called eagerly, operation by
 operation, each would read and write all elements of large arrays; and for small ones, most of the time would go into
 looking at arguments. So the function is traced once for each signature. If each of its operations would run in NumPy,
-they do so, one after the other; else they are one compiled program. A function of more than a few operations, which
-NumPy takes longer for than a compiled program does, is compiled once it was called often enough; its results are the
-same.
+they do so, one after the other; else they are one compiled program. NumPy takes longer than a compiled program for more
+than a few operations, so such a function is compiled once it has been called often enough; its results are the same.
 """
 
 from __future__ import annotations
@@ -61,8 +60,8 @@ class _Program:
 class _Programs:
     """The programs of one function, by the types of its operands and the values of its other arguments.
 
-    None stands for a function that needs the value of an operand. `static` has the positions and the names of
-    parameters whose values are no operands. What was compiled is found in `known` without looking here.
+    The program is None if the function needs the value of an operand. `static` has the positions and the names of
+    parameters that are never operands. Calls of compiled programs are looked up in `known` first.
     """
 
     __slots__ = ("fun", "known", "programs", "static", "__weakref__")

@@ -44,11 +44,11 @@ class Body:
 
 
 class Step:
-    """A loop's function derived from the user's function, which messages name, and by which it is cached.
+    """A loop's function derived from the user's function, which messages name, and which holds what is traced.
 
     Args:
       what: what the user calls the loop.
-      fun: the user's function, on which alone `step` depends.
+      fun: the user's function; `step` depends on nothing but this and `static`.
       step: the loop's function.
       arguments: from the arguments of `step` to those of `fun`.
       static: what else `step` depends on.

@@ -334,7 +334,7 @@ def _variance(x: Any, axis: Any, mean: Any, where: Any, algorithm: str) -> Any:
 
 @compiled_eagerly("num_classes", "axis")
 def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int = -1) -> Any:
-    """For each index a vector of zeros with a 1 at the index; of zeros alone where the index is out of bounds.
+    """For each index a vector that is 1 at the index and 0 elsewhere; all zeros if the index is out of bounds.
 
     Args:
       x: indices, of any shape; also nested lists of them.

@@ -89,8 +89,8 @@ def get_scaled_dot_general_config(mode: str, global_scale: Any = None) -> BlockS
     """How `scaled_dot_general` quantizes an operand.
 
     Args:
-      mode: "mxfp8": 8-bit floats, and powers of two for blocks of 32; "nvfp4": 4-bit floats, and 8-bit ones for blocks
-        of 16.
+      mode: "mxfp8": elements are 8-bit floats, and scales powers of two, one for each block of 32 elements; "nvfp4":
+        elements are 4-bit floats, and scales 8-bit floats, one for each block of 16 elements.
       global_scale: float32[1], by which all elements are divided before, for "nvfp4"; None for 1.
 
     Returns:
@@ -138,7 +138,7 @@ def scaled_dot_general(
 
     Raises:
       TypeError: `preferred_element_type` is another dtype.
-      ValueError: the contracted elements are no whole number of blocks.
+      ValueError: the contracted elements don't make up a whole number of blocks.
 
     >>> import xpr, xpr.numpy as jnp
     >>> configs = [xpr.nn.get_scaled_dot_general_config("mxfp8")] * 3

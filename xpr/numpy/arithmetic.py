@@ -157,11 +157,19 @@ abs = alias(absolute, "abs")
 def fabs(x: Any, /) -> Any:
     """The absolute value of each element, in floating point.
 
+    Raises:
+      ArgumentError: the numbers are complex.
+
     >>> import xpr.numpy as jnp
     >>> jnp.fabs(jnp.array([1, -2]))
     Array([1., 2.], dtype=float32)
     """
-    return e.abs_p.bind(*promote_inexact(x))
+    (x,) = promote_inexact(x)
+    if aval_of(x).dtype in dtypes.COMPLEX:
+        raise ArgumentError(
+            f"jnp.fabs: takes real numbers, and got {aval_of(x).str_short()}. jnp.abs takes complex ones."
+        )
+    return e.abs_p.bind(x)
 
 
 @compiled_eagerly()

@@ -67,7 +67,7 @@ def _stacked(name: str, arrays: Any, dtype: Any) -> Any:
 
 
 def _concatenated_slices(stacked: Any, axis: int) -> Any:
-    """The slices of an array along its first axis, concatenated along an axis of theirs: a transpose and a reshape."""
+    """The slices of an array along its first axis, concatenated along one of their axes: a transpose and a reshape."""
     moved = move_axis(stacked, 0, axis)
     shape = aval_of(moved).shape
     return reshape(moved, (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))

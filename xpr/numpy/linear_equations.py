@@ -253,7 +253,7 @@ def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
 
 @compiled
 def _det(a: Any) -> Any:
-    """Determinants; of small matrices by expansion, which is differentiable where it is 0, too."""
+    """Determinants; those of small matrices by expansion, which can be differentiated where they are 0, too."""
     n = aval_of(a).shape[-1]
     if n == 0:
         return full(aval_of(a).shape[:-2], 1, aval_of(a).dtype)

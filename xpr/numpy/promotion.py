@@ -240,7 +240,7 @@ def truth(x: Any) -> Any:
 
 
 def strong_unless_scalar(x: Any) -> Any:
-    """An operand of a function that has constants: JAX's constants are weak beside weak scalars, and nowhere else."""
+    """An operand of a function that has constants; as in JAX, these are weak beside weak scalars, and nowhere else."""
     aval = aval_of(x)
     return convert(x, aval.dtype) if aval.weak_type and aval.shape else x
 

@@ -192,7 +192,7 @@ def empty_ref(ty: Any, memory_space: Any = None) -> Ref:
 
 
 def _taken(what: str, ref: Ref) -> Any:
-    """The value of a ref that can't be used any more."""
+    """Ends the use of a ref, and returns its value."""
     if ref.owner is not current_owner() or ref.variable is not None:
         raise RefError(
             f"{what}: a Ref can be frozen and freed only in the function in which it was made, not in one that it was "

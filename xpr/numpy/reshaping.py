@@ -401,7 +401,7 @@ def broadcast_arrays(*args: Any) -> list[Any]:
 
 
 def _with_axes_added(arrays: Sequence[Any], axes_added: Callable[[int], tuple[int, ...]]) -> Any:
-    """Arrays with the axes of size 1 that a function of their numbers of axes names: one, or a list for several."""
+    """Arrays with new axes of size 1, whose positions `axes_added(ndim)` gives; a list if there are several arrays."""
     results = []
     for x in map(asarray_like, arrays):
         axes = axes_added(x.aval.ndim)

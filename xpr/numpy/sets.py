@@ -453,7 +453,7 @@ def _flat_pair(ar1: Any, ar2: Any) -> list[Any]:
 
 
 def _chosen(name: str, mask: Any, size: int | None) -> tuple[Any, Any]:
-    """The indices of the first `size` true elements of a mask, and which of them there really are."""
+    """The indices of the first `size` true elements of a mask, and which of these positions are filled."""
     n = aval_of(mask).size
     if size is None:
         size = int(np.sum(concrete_value(mask, name, _WAY_OUT)))

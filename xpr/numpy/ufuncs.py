@@ -90,7 +90,7 @@ def _extreme(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _log_of_sum(exp: Callable[..., Any], log: Callable[..., Any], join: Callable[..., Any]) -> Callable[..., Any]:
-    """`reduce` of sums of which logarithms are given and taken, relative to the greatest of them."""
+    """`reduce` of logaddexp or logaddexp2: the logarithm of a sum of powers, relative to the greatest exponent."""
 
     def reduce(a: Any, axis: Any, keepdims: bool, dtype: Any = None, initial: Any = None, where: Any = None) -> Any:
         (a,) = promote_inexact(a)

@@ -80,7 +80,7 @@ def _is_long_row(aval: ShapedArray) -> bool:
 
 
 def _lower_natively(b: Builder, x: Value, result: ShapedArray, name: str) -> Value:
-    """By NumPy's function for each row; 16-bit floats, and what is smaller, as a wider dtype that it is fast for."""
+    """Calls NumPy's function for each row; dtypes for which that is slow, of 16 bits and fewer, are converted."""
     if x.aval.dtype not in native.INDEXED:
         x = b.convert(x, dtypes.float32 if x.aval.dtype in FLOATS else dtypes.int8)
     rows, n = native_calls.rows_of(x)
@@ -122,7 +122,7 @@ def _lower_in_two(b: Builder, x: Value, result: ShapedArray, axis: int, operatio
 
 
 def _lower_in_pairs(b: Builder, x: Value, result: ShapedArray, axis: int, direction: str, first: Any) -> Value:
-    """A reduction of pairs (value, index): by XLA:CPU in order, elsewhere in any: a nan may meet an earlier one."""
+    """A reduction of pairs (value, index): by XLA:CPU in order; elsewhere in any, so nan may be compared with nan."""
     b.module.work.has_hot_loops = True
     b.module.work.add_reduction((direction, x.aval, axis), x.aval.shape[axis])
     in_order = b.platform == "cpu" or x.aval.dtype not in FLOATS

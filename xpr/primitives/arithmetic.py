@@ -261,7 +261,7 @@ _lower_rem = on_cpu(
 
 
 def _rem_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
-    """A remainder; on CPU behind a fusion barrier if of floats, or XLA would compute it again for each reader."""
+    """A remainder. On CPU floats get a fusion barrier, or XLA would compute the remainder again for each reader."""
     (rem,) = _lower_rem(b, operands, avals)
     return [b.fusion_barrier(rem) if b.platform == "cpu" and b.runs_once and rem.aval.dtype in FLOATS else rem]
 

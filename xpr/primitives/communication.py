@@ -52,7 +52,7 @@ def _along(kind: str, size: int, names: Sequence[Any], sizes: Sizes, groups: Any
 def of_reduction(
     operands: Avals, results: Avals, sizes: Sizes, *, axes: Sequence[Any], axis_index_groups: Any
 ) -> list[Collective]:
-    """A reduction over named axes, whose results all devices have."""
+    """The rule of a reduction over named axes; all devices have its results."""
     return _along("all-reduce", sum(map(shard_bytes, operands)), axes, sizes, axis_index_groups)
 
 

@@ -33,7 +33,7 @@ class ByElement:
     """Draws by threefry2x32: keys are two arrays, of one shape."""
 
     def split(self, words: Words, number: int) -> list[Words]:
-        """The keys that each splits into."""
+        """The keys that each key splits into."""
         return [list(child(words[0], words[1], i)) for i in range(number)]
 
     def floats(self, words: Words, shape: tuple[int, ...], dtype: np.dtype) -> Any:

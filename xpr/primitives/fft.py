@@ -103,7 +103,7 @@ def _transpose(ct: Any, aval: ShapedArray, *, fft_type: str, fft_lengths: tuple[
 
 
 def _flops(operands: Sequence[ShapedArray], results: Sequence[ShapedArray], *, fft_lengths: Any, **params: Any) -> int:
-    """5 n log n, as is usual to say of the algorithm of Cooley and Tukey (1965)."""
+    """5 n log2(n), the usual count for the algorithm of Cooley and Tukey (1965)."""
     size = max(operands[0].size, results[0].size)
     return math.ceil(5 * size * math.log2(max(2, math.prod(fft_lengths))))
 
@@ -122,7 +122,7 @@ fft_p = structural(
 
 
 def _in_dtype_of_transform(x: Any, fft_type: str) -> Any:
-    """Integers as floats, and real numbers as complex ones where those are transformed."""
+    """The operand in a dtype that the transform takes: integers as floats, real numbers as complex ones if need be."""
     dtype = dtypes.to_inexact(aval_of(x).dtype)
     dtype = dtype if fft_type == "RFFT" else dtypes.complex_of(dtype)
     return x if dtype == aval_of(x).dtype else e.convert_element_type(x, dtype)

@@ -27,7 +27,7 @@ def rows_of(v: Value) -> tuple[int, int]:
 
 
 def moved_last(b: Builder, v: Value, dimension: int) -> Value:
-    """A dimension and the last one exchanged."""
+    """The permutation that exchanges a dimension with the last one."""
     axes = list(range(v.aval.ndim))
     axes[dimension], axes[-1] = axes[-1], axes[dimension]
     return v if dimension == v.aval.ndim - 1 else b.transpose(v, axes)

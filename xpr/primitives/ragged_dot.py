@@ -163,7 +163,7 @@ def ragged_dot_general(
 
 
 def _after(axes: Sequence[int]) -> Axes:
-    """The axes of an array that got one more in front."""
+    """The numbers of the same axes after a new axis has been added in front."""
     return tuple(a + 1 for a in axes)
 
 

@@ -50,7 +50,7 @@ _REJECTED_FROM = 10.0
 
 
 def rates_of(rate: Any) -> str:
-    """What is known of a rate: that it is "small", or "large", or nothing, "any"."""
+    """What is known while tracing: a Python number is a "small" or a "large" rate; anything else may be "any"."""
     if type(rate) not in (int, float) or 0 < _REJECTED_FROM - rate < 1e-5:  # which float32 may round to the bound
         return "any"
     return "large" if rate >= _REJECTED_FROM else "small"

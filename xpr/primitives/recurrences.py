@@ -161,7 +161,7 @@ def _joined(b: Builder, x: Value, y: Value, axis: int) -> Value:
 
 
 def _interleaved(b: Builder, even: Value, odd: Value, axis: int, length: int) -> Value:
-    """The elements of both in turn."""
+    """The elements of two arrays in turn, beginning with the first."""
     if length % 2:
         odd = _joined(b, odd, _strided(b, even, axis, 0, 1), axis)
     before, (count, *after) = even.aval.shape[:axis], even.aval.shape[axis:]

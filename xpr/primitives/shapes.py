@@ -108,7 +108,7 @@ def _one(pair: tuple[Any, Any]) -> tuple[list[Any], list[Any]]:
 
 
 def as_array(operand: Any) -> Any:
-    """An operand that an operation returns as it is: numbers and NumPy arrays as arrays."""
+    """The operand of an operation that changes nothing, as an array: numbers and NumPy arrays are converted."""
     if hasattr(operand, "aval") or is_symbolic_dim(operand):
         return operand
     aval = aval_of(operand)
@@ -289,7 +289,7 @@ def tuple_of(values: Iterable[Any], function: str, name: str) -> tuple[Any, ...]
 
 
 def from_front(axis: int, ndim: int) -> int:
-    """An axis counted from the front; one that there is not as it is, for the operation to refuse."""
+    """An axis counted from the front. An axis that is out of range is returned as it is; the operation refuses it."""
     index = axis if type(axis) is int else axis_number(axis)
     return index + ndim if -ndim <= index < 0 else index
 
@@ -354,7 +354,7 @@ def full(shape: Sequence[int], value: Any, dtype: Any) -> Any:
 
 
 def zeros_like_aval(aval: ShapedArray) -> Any:
-    """The zero of a type: zeros, weak where it is weak; of a type that a user defines what that says."""
+    """The zero of a type: an array of zeros, weak if the type is; for a type that a user defines, its `vspace_zero`."""
     if aval.is_high:
         return aval.vspace_zero()  # type: ignore[attr-defined]  # a type that a user defines
     scalar = np.zeros((), aval.dtype)[()]
@@ -392,8 +392,8 @@ _LARGE_RESULT = 1 << 26  # bytes, from which on memory is new, and several threa
 def _reshape_lower(b: Builder, x: Value, aval: ShapedArray, *, new_sizes: tuple[int, ...]) -> Value:
     """A reshape; on CPU, where it merges rows with a few copies of them (as `tile` does), a concatenation.
 
-    Of x[..., n] that is broadcast to [..., times, n] and reshaped to [..., times * n]. XLA computes the index into the
-    row for each element, which takes two to seven times as long as reading rows that were concatenated.
+    This is the case if x[..., n] has been broadcast to [..., times, n] and is reshaped to [..., times * n]. XLA would
+    compute the index into the row for each element, which takes two to seven times as long.
     """
     broadcast = b.broadcast_source(x) if b.platform == "cpu" and not b.may_be_partitioned else None
     if broadcast is None or not new_sizes or x.aval.ndim < 2 or aval.is_symbolic:

@@ -36,7 +36,7 @@ def _constraint(name: str, lower: Callable[..., Any]) -> Primitive:
         return [bind(x, sharding)], [t if type(t) is Zero else bind(t, sharding)]
 
     def transpose(cts: Sequence[Any], operands: Sequence[Any], *, sharding: NamedSharding) -> list[Any]:
-        """The cotangent of an operand that is partitioned over Explicit axes gets its sharding behind this rule."""
+        """The cotangent; the caller gives it the sharding of an operand that is partitioned over Explicit axes."""
         return [cts[0] if _is_explicit(operands[0].aval, sharding) else bind(cts[0], sharding)]
 
     def batch(size: int, values: Sequence[Any], dims: Sequence[int], *, sharding: NamedSharding) -> Any:
@@ -143,7 +143,7 @@ def constrain_to(x: Any, aval: ShapedArray) -> Any:
 
 
 def sharding_of(function: str, sharding: Any) -> NamedSharding:
-    """A sharding by a mesh as it is; that on one device by a mesh of it alone; a spec as one over the current mesh.
+    """A sharding over a mesh: a spec is one over the current mesh, and a single device is a mesh by itself.
 
     Raises:
       TypeError: it is neither.

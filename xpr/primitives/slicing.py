@@ -464,8 +464,9 @@ def pad(operand: Any, padding_value: Any, padding_config: Sequence[tuple[int, in
 
 
 def number_like(x: Any, array: Any) -> Any:
-    """A Python number in the dtype of an array, weak where that is; a float that no integer equals stays one for arrays
-    of integers.
+    """A Python number in the dtype of an array, weakly typed if the array is.
+
+    A float with a fraction stays a float for an array of integers, and is refused later.
     """
     if type(x) not in PYTHON_SCALARS:
         return x

@@ -3,9 +3,9 @@
 Where n p <= 10 the trials up to each success are drawn, geometric numbers, and successes counted until none are left
 (Devroye, "Non-uniform random variate generation", 1986, chapter X.4). Beyond that candidates are computed from two
 uniform numbers and accepted or rejected: algorithm BTRS of Hormann, "The generation of binomial random variates"
-(Journal of Statistical Computation and Simulation 46, 1993). A p from 1/2 on is the chance of a failure. Every round
-draws for all elements, from the next key; which, and that all go on until the last is done, is JAX's choice, so that
-the numbers are the same.
+(Journal of Statistical Computation and Simulation 46, 1993). If p >= 1/2, failures are counted instead of successes.
+Every round draws numbers for all elements from a new key, until the last element is done. Which keys these are is
+JAX's choice, so that the numbers are the same.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _CORRECTIONS = (
 
 
 def _correction(k: Any) -> Any:
-    """The correction to Stirling's formula; beyond 9 that of 9, by its series, which JAX takes for all of those."""
+    """The correction to Stirling's formula. As in JAX, all k > 9 get the value that the series has at 9."""
     dtype = aval_of(k).dtype
     listed = k <= 9
     k = clamp(dtype.type(0), k, dtype.type(9))

@@ -36,8 +36,9 @@ __all__ = ["categorical", "choice", "permutation"]
 
 
 def _shuffled(key: Any, x: Any, axis: int) -> Any:
-    """Rows in random order, sorted by random words; equal words are made rare by three times as many bits as it
-    takes to number the elements.
+    """Rows in random order, sorted by random words.
+
+    The words have three times as many bits as it takes to number the elements, so that equal words are rare.
     """
     elements = aval_of(x).size
     if is_symbolic_dim(elements):
@@ -53,7 +54,7 @@ def _sorted_by_words(key: Any, x: Any, axis: int) -> tuple[Any, Any]:
 
 
 def _shuffled_while_needed(key: Any, x: Any, axis: int) -> Any:
-    """A shuffle of a symbolic number of elements: each round is a branch, taken where there are so many of them."""
+    """A shuffle of a symbolic number of elements: each round is a branch, taken if there are enough elements for it."""
     elements = size_as(aval_of(x).size, dtypes.int32)
     for least in _LEAST_OF_ROUND:
         one_more = ge(elements, np.int32(least))
@@ -61,7 +62,7 @@ def _shuffled_while_needed(key: Any, x: Any, axis: int) -> Any:
     return x
 
 
-# The least numbers of elements that take one, two and three rounds; no more of them can be numbered.
+# The least numbers of elements that take one, two and three rounds; a fourth would take more than 2^32 of them.
 _LEAST_OF_ROUND = [math.floor((2**32 - 1) ** (i / 3)) + 1 for i in range(3)]
 
 
@@ -92,7 +93,7 @@ def permutation(key: Any, x: Any, axis: int = 0, independent: bool = False, *, o
       key: a key.
       x: an integer n, which stands for 0, ..., n - 1 (for nothing if it is negative), or an array.
       axis: the axis to permute.
-      independent: whether each row along the axis is permuted on its own; otherwise all alike.
+      independent: whether each row along the axis gets its own permutation; otherwise all rows get the same one.
       out_sharding: a sharding for the result; None for the compiler's choice.
 
     Returns:

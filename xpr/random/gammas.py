@@ -280,7 +280,7 @@ def t(key: Any, df: Any, shape: Any = None, dtype: Any = None, *, out_sharding: 
 
 @compiled
 def _poisson(key: Any, lam: Any, *, shape: Shape, dtype: np.dtype, rates: str) -> Any:
-    """Numbers of large rates are drawn again as long as one of the others is not done, so all depend on the shape."""
+    """All elements are drawn again until the last one is accepted, so each number depends on the whole shape."""
     return convert_element_type(random_poisson(key, broadcast_to(lam, shape), rates), dtype)
 
 

@@ -1,8 +1,8 @@
-"""independent_draws: a decorator for draws of independent numbers, of which one program serves many shapes.
+"""independent_draws: a decorator for draws of independent numbers, which compiles one program for many shapes.
 
-The random bits at a position of an array depend on the key and on the position, counted in row-major order, alone. So
-what is drawn number by number is the beginning of a longer vector, and a program for that is compiled once for all
-shapes of up to as many numbers, where to compile one takes a thousand times as long as to run it.
+The random bits at a position of an array depend only on the key and on the position, counted in row-major order. So
+the numbers of an array are the first ones of any longer vector. A program that draws a longer vector serves all shapes
+with up to as many elements; compiling a program takes a thousand times as long as running it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.key_types import KeyType
 from xpr.primitives.generators import THREEFRY
 
-# How many numbers the programs draw. To draw so many takes less than a millisecond.
+# How many numbers the programs draw. Drawing the most takes less than a millisecond.
 SIZES = [4**i for i in range(2, 7)] + [8192 * i for i in range(1, 9)]
 
 
 class IndependentDraws(CompiledFunction):
     """A function of a key and parameters, with a static argument `shape`, whose results are drawn number by number.
 
-    `longer` has, by static arguments, those of the program and how many of its numbers are taken; None where it is one
-    for the shape. `avals` has the types of results, by what the program draws and the shape.
+    `longer` maps the static arguments of a call to those of the program that draws a longer vector, and the number of
+    elements to take from it; to None if the program is for the shape itself. `avals` maps the type that the program
+    draws and the shape to the type of the result.
     """
 
     __slots__ = ("avals", "longer")
@@ -81,6 +82,6 @@ THREEFRY_KEY = KeyType(THREEFRY)
 def independent_draws(fun: Callable[..., Any]) -> IndependentDraws:
     """A decorator: as `compiled`, for a function that draws each number of its result from the key and its position.
 
-    It may draw several numbers for each, in an array whose first axes are those of the shape.
+    It may draw several numbers for each element; the first axes of what it draws are those of the shape.
     """
     return IndependentDraws(fun)

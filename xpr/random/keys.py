@@ -46,7 +46,7 @@ __all__ = ["clone", "fold_in", "key", "key_data", "key_dtype", "key_impl", "PRNG
 
 
 class PRNGSpec:
-    """A generator that has no name of its own, as `define_prng_impl` makes it, to be given as `impl`."""
+    """A generator without a registered name, as `define_prng_impl` makes it; `impl` may be one."""
 
     __slots__ = ("_impl",)
 
@@ -67,11 +67,11 @@ class PRNGSpec:
 
 
 def implementation(impl: Any, dtype: Any = None, name: str = "key") -> PRNGImpl:
-    """The generator that is asked for, by its name, a dtype of keys or itself; the default one for None.
+    """The generator that a name, a dtype of keys or a generator itself stands for; the default one for None.
 
     Raises:
-      ValueError: there is none of that name, or it is given twice.
-      TypeError: it is something else.
+      ValueError: there is no generator of that name, or both `impl` and `dtype` are given.
+      TypeError: `impl` or `dtype` is anything else.
     """
     if dtype is not None and impl is not None:
         raise ValueError(f"random.{name}: Cannot specify both `impl` and `dtype`, and got {impl!r} and {dtype!r}.")
@@ -281,7 +281,7 @@ def key_impl(keys: Any) -> Any:
       keys: an array of keys.
 
     Returns:
-      The name, a string; for a generator without one, something else that `impl` may be.
+      The name, a string; for a generator without a name a `PRNGSpec`, which `impl` may be, too.
 
     >>> from xpr import random
     >>> random.key_impl(random.key(0))

@@ -183,7 +183,7 @@ def _reference(values: Sequence[Any], *, branches: Branches, **params: Any) -> l
 def _lower(
     b: Builder, operands: list[Value], avals: list[ShapedArray], *, branches: Branches, **params: Any
 ) -> list[Value]:
-    """A `case` with a region for each branch, which reads the operands from outside; the branch alone that is known."""
+    """A `case` with a region for each branch, which reads the operands from outside; for a known index one branch."""
     index, *values = operands
     if index.name in b.module.constants:
         return lower_eqns(b, _branch_at(b.module.constants[index.name], branches), values)

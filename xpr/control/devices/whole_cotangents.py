@@ -104,7 +104,7 @@ class _WholeCotangents:
                 self.pending[v] = common
 
     def sum(self, x: Any, axes: Sequence[Any], source: Source | None) -> Any:
-        """The sum over axes, of what is the same along pending ones the value itself."""
+        """The sum over axes; a value that is the same along pending axes is not summed over those."""
         varying, pending = self.axes(x), self.pending_of(x)
         whole = tuple([name for name in axes if name in pending and name not in varying])
         others = tuple([name for name in axes if name not in whole])

@@ -63,7 +63,7 @@ class HiPrimitive:
         return self.operation.bind(*args, **params)
 
     def is_high(self, *avals: Any, **params: Any) -> bool:
-        """Whether it is one on values of types of one's own: it is. JAX's name."""
+        """Whether the operation is on values of users' types, which it always is; the name is JAX's."""
         return True
 
     # What subclasses define

@@ -143,7 +143,7 @@ class VJPHiPrimitive:
         raise not_defined(self, "linearized", "Linearization")
 
     def transpose(self, out_ct: Any, *maybe_accums: Any) -> None:
-        """Adds to the accumulators, which arguments in which the operation is linear are, their cotangents."""
+        """Adds the cotangents to the accumulators, which stand for the arguments in which the operation is linear."""
         raise not_defined(self, "transpose", "The transpose")
 
     def batch(self, axis_data: AxisData, args: Any, dims: Any) -> Any:
@@ -156,7 +156,7 @@ class VJPHiPrimitive:
         raise not_defined(self, "batch or batch_dim_rule", "vmap")
 
     def dce(self, used_outs: Any) -> tuple[Any, Any, VJPHiPrimitive | None]:
-        """The arguments that the used results need, the results that are given, and the operation that gives them."""
+        """Which arguments the used results need, which results are computed, and the operation that does that."""
         return True, True, self
 
 

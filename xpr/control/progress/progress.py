@@ -94,7 +94,7 @@ def _watcher(desc: str, leave: bool) -> tuple[Callable[..., Any], Callable[..., 
 
 
 def _of_furthest_row(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function for all rows at once: of the greatest of their numbers."""
+    """The function for all rows at once, which is called with the greatest of their step numbers."""
     mapped = custom_vmap(function)
 
     @mapped.def_vmap

@@ -49,7 +49,7 @@ class Split:
         outvars = [*outs, *frontier.saved]
         forward = primal.replace(outvars=outvars, eqns=frontier.forward)
         if not frontier.saved and not any(map(has_effect, (*jaxpr.eqns, *forward.eqns))):
-            # Nothing of a rule's forward half is wanted, so that functions with rules run themselves.
+            # No residuals are saved, so functions with derivative rules run, and not the first halves of the rules.
             constants = [Var(v.aval) for v in leading]
             forward = jaxpr.replace(invars=[*constants, *jaxpr.invars])
         self.forward, _ = dce_jaxpr(forward, [True] * len(outvars), keep_inputs=True)
@@ -70,7 +70,7 @@ def split_jaxpr(jaxpr: Jaxpr, is_active: tuple[bool, ...], policy: Policy | None
 
 
 def _in_scope(eqn: JaxprEqn) -> JaxprEqn:
-    """An equation that runs again, in the name scope of those."""
+    """An equation that runs again, in the name scope "rematted_computation"."""
     return eqn.replace(source=in_scopes(("rematted_computation",), eqn.source))
 
 

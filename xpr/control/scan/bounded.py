@@ -123,7 +123,7 @@ def _bounded_split(eqn: JaxprEqn, is_known: Sequence[bool]) -> tuple[list[JaxprE
 
 
 def bounded_scan_of(count: Any) -> Bind:
-    """Applies the loop for the rules of scan, which take functions of this kind, with a number of steps."""
+    """The function that applies a `bounded_scan` of `count` steps; the rules of scan take such functions."""
     return partial(bind_loop, bounded_scan_p, [count])
 
 

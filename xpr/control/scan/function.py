@@ -130,8 +130,10 @@ def _number_of_steps(unroll: Any) -> int:
 def _without_copies(
     jaxpr: Jaxpr, consts: Sequence[Any], carry: Sequence[Any], xs: Sequence[Any], like: dict[str, Any]
 ) -> list[Any]:
-    """Applies the loop without copies: a carry that the body returns unchanged becomes a constant of the loop, and ys
-    whose rows are those of one of the xs are this one, no results of the loop.
+    """Applies the loop without what it would only copy.
+
+    A carry that the body returns unchanged becomes a constant of the loop. If the rows of a y are those of one of the
+    xs, the result is that array, and the loop doesn't compute it.
     """
     const_vars, carry_vars, row_vars = split_list(jaxpr.invars, len(consts), len(carry))
     next_carry, ys = split_list(jaxpr.outvars, len(carry))

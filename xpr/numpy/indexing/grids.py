@@ -94,7 +94,7 @@ class _Joined:
 
 
 def _directive(text: str, axis: int, ndmin: int, position: int) -> Sequence[int]:
-    """The three integers of a directive; those that it doesn't name are the given ones."""
+    """The three integers of a directive; missing ones are `axis`, `ndmin` and `position`."""
     try:
         numbers = [int(n) for n in text.split(",")]
     except ValueError:

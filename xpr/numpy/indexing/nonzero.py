@@ -50,7 +50,7 @@ _SAY_SIZE = (
 
 
 def _indices(values: Any, beside: Any = None) -> Any:
-    """A host array of indices as an array of the default integers, on the devices of the array that it is of."""
+    """A host array of indices as an array of the default integer dtype, on the devices of the array `beside`."""
     return placed(from_host(np.asarray(values, dtypes.of_python(int))), placement_beside(beside))
 
 
@@ -279,8 +279,8 @@ def ravel_multi_index(
     if order not in ("C", "F"):
         raise ValueError(f'ravel_multi_index: order must be "C" or "F", and is {order!r}.')
     if dtype is None:
-        types = [(c.aval.dtype, c.aval.weak_type) for c in columns]
-        chosen, _ = dtypes.promote_all([(dtypes.of_python(int), True), *types])
+        index_types = [(c.aval.dtype, c.aval.weak_type) for c in columns]
+        chosen, _ = dtypes.promote_all([(dtypes.of_python(int), True), *index_types])
     else:
         chosen = requested_dtype(dtype)
     if chosen not in dtypes.INTEGERS or math.prod(sizes) - 1 > dtypes.iinfo(chosen).max:
@@ -447,7 +447,7 @@ def _upper_count(n: Any, m: Any, k: Any) -> Any:
 
 
 def _triangle_indices(n: Any, m: Any, k: Any, compare: Callable[..., Any], count: Any) -> tuple[Any, Any]:
-    """The indices of the `count` elements whose column compares so with their row plus k; sizes may be symbolic."""
+    """The indices of the `count` elements whose column and row + k satisfy a comparison; sizes may be symbolic."""
     rows, columns = (broadcasted_iota(dtypes.int32, (n, m), axis) for axis in (0, 1))
     chosen = compare(columns, add(rows, size_as(k, dtypes.int32)))
     return nonzero(chosen, size=count)  # type: ignore[return-value]  # one for each axis

@@ -96,7 +96,7 @@ def lower_all_gather(
     b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], *, all_gather_dimension: int,
     axis_name: Sequence[Any], axis_index_groups: Groups, tiled: bool, **_: Any,
 ) -> list[Value]:  # fmt: skip
-    """Parts are joined along an axis, which is a new one of size 1 where they are not tiled."""
+    """Parts are joined along an axis; without `tiled` this is a new axis, along which each part has size 1."""
     (x,), at = operands, all_gather_dimension
     if not tiled:
         x = b.reshape(x, (*x.aval.shape[:at], 1, *x.aval.shape[at:]))
@@ -110,7 +110,7 @@ def lower_reduce_scatter(
     b: Builder, operands: Sequence[Value], avals: Sequence[ShapedArray], *, scatter_dimension: int,
     axis_name: Sequence[Any], axis_index_groups: Groups, tiled: bool, **_: Any,
 ) -> list[Value]:  # fmt: skip
-    """Each device is left with a block of the axis, which has size 1 and goes where they are not tiled."""
+    """Each device keeps one block of the axis. Without `tiled` the block has size 1, and the axis is dropped."""
     (x,), (aval,), at = operands, avals, scatter_dimension
     part = aval if tiled else aval.update(shape=(*aval.shape[:at], 1, *aval.shape[at:]))
     properties = _group_properties(b, groups_along(b, "psum_scatter", axis_name, axis_index_groups))

@@ -143,7 +143,7 @@ def inverse(indices: Sequence[int]) -> list[int]:
 
 
 def batch_row_by_row(primitive: Primitive) -> Callable[..., Any]:
-    """The batch rule of what is elementwise in its rows, for axes that it does not name."""
+    """The batch rule of a collective that is elementwise in its rows, for axes that it does not name."""
 
     def batch(size: int, values: Sequence[Any], dims: Sequence[int | None], **params: Any) -> Any:
         return primitive.bind(*values, **params), list(dims)
@@ -164,7 +164,7 @@ def _reduction(
     jvp: Callable[..., Any],
     transpose: Any,
 ) -> Primitive:
-    """A reduction of each of its operands over named axes; `repeated(x, n)` is it, of n rows that are the same."""
+    """A reduction of each operand over named axes; `repeated(x, n)` is the reduction of n rows that are all `x`."""
 
     def abstract(avals: Sequence[ShapedArray], **params: Any) -> list[ShapedArray]:
         for aval in avals:
@@ -322,7 +322,7 @@ _NUMBERS = frozenset({bool, int, float, complex})
 
 
 def _repeated(number: Any, size: int) -> Any:
-    """The sum of a Python number over rows: a Python number, but for a boolean, which is counted."""
+    """The sum of a Python number over rows, as a Python number; of a boolean as a NumPy integer, which is not weak."""
     return dtypes.of_python(int).type(size if number else 0) if type(number) is bool else number * size
 
 

@@ -120,7 +120,7 @@ def aliases_text(pairs: Iterable[tuple[int, int]], num_results: int) -> str:
 
 
 def where_solved(b: Builder, info: Value, values: Sequence[Value], or_more: bool = False) -> list[Value]:
-    """The values, nan for problems of which `info` says by not being 0 (`or_more`: by being less) that they failed."""
+    """The values, with nan for each problem that failed: where `info` is not 0, or with `or_more` negative."""
     solved = lower_comparison(b, info, b.constant(0, info.aval), "GE" if or_more else "EQ")
     stack = range(info.aval.ndim)
     return [
