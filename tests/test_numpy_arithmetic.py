@@ -234,6 +234,12 @@ def test_powers_of_numbers_to_arrays_of_integers():
     np.testing.assert_allclose(lax.pow(1j, 2), -1, atol=1e-6)
 
 
+def test_the_exponent_of_integer_pow_is_a_python_integer_in_jaxprs():
+    (eqn,) = xpr.make_jaxpr(lambda x: lax.integer_pow(x, np.int64(3)))(2.0).eqns
+    assert type(eqn.params["y"]) is int
+    assert xpr.jaxpr.cost(lambda x: lax.integer_pow(x, np.int64(3)))(2.0).flops == 2
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [

@@ -108,7 +108,7 @@ def integer_pow(x: Any, y: int) -> Any:
 
     Args:
       x: an array or a number.
-      y: a Python integer.
+      y: an integer.
 
     Returns:
       An array of the same shape and dtype.
@@ -124,6 +124,7 @@ def integer_pow(x: Any, y: int) -> Any:
         raise TypeError(
             f"integer_pow: the power must be a static integer, and is {describe(y)}. lax.pow takes any other."
         )
+    y = int(y)
     if y < 0 and aval_of(x).dtype in INTEGERS:
         raise TypeError(
             f"integer_pow: a negative power ({y}) of integers is not an integer. Convert to a float dtype first."
