@@ -21,6 +21,7 @@ from xpr.config_contexts import enable_x64
 from xpr.primitives.random_bits import threefry2x32
 from xpr.primitives.random_keys import random_bits
 from xpr.primitives.random_poisson import random_poisson, rates_of
+from xpr.random.independent_draws import independent_draws
 
 u32 = np.uint32
 
@@ -737,3 +738,15 @@ def test_complex_parameters_are_refused(draw):
     for parameter in (1j, jnp.ones(2) + 1j):
         with pytest.raises(ValueError, match="its imaginary part would be lost. Take x.real"):
             draw(random.key(0), parameter)
+
+
+def test_clear_caches_forgets_the_shapes_that_were_drawn():
+    @independent_draws
+    def bits(key, *, shape):
+        return random_bits(key, 32, shape)
+
+    assert bits(KEY, shape=(3,)).shape == (3,)
+    assert bits.longer and bits.avals
+    xpr.clear_caches()
+    assert not bits.longer and not bits.avals and not bits.programs
+    assert bits(KEY, shape=(3,)).shape == (3,)

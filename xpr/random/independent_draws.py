@@ -42,6 +42,12 @@ class IndependentDraws(CompiledFunction):
         self.longer: dict[tuple[Any, ...], tuple[dict[str, Any], int] | None] = {}
         self.avals: dict[tuple[Any, Shape], Any] = {}
 
+    def forget(self) -> None:
+        """Clears the caches."""
+        super().forget()
+        self.longer.clear()
+        self.avals.clear()
+
     def call(self, operands: tuple[Any, ...], static: dict[str, Any]) -> Any:
         try:
             longer = self.longer[(*static.values(),)]
