@@ -242,7 +242,7 @@ def _reads_across_rows(operation: _Operation) -> bool:
 
 
 def _is_product(operation: _Operation) -> bool:
-    return operation.name in _PRODUCTS or (operation.name == "stablehlo.custom_call" and native.MATMUL in operation.rest)
+    return operation.name in _PRODUCTS or native.MATMUL in operation.rest
 
 
 def _overwrites_many(operations: list[_Operation], work: Workload) -> bool:
