@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.case import Call, Case, Library, warm
 
-SIZES = {"1e3": 10**3, "1e6": 10**6, "1e7": 10**7}
+SIZES = {"1e3": 10**3, "3e4": 3 * 10**4, "1e6": 10**6, "1e7": 10**7}
 DTYPES = ("float32", "float64")
 
 # name: (the operation on a namespace like NumPy's, how operands are made of standard normal numbers)
@@ -78,10 +78,15 @@ REDUCTIONS: dict[str, Operation] = {
     "sum of rows of 3": (lambda np, x: np.sum(x, 1), lambda normal, n: [normal(n // 3, 3)]),
     "max of rows of 1000": (lambda np, x: np.max(x, 1), lambda normal, n: [normal(n // 1000, 1000)]),
     "max along axis 0, rows of 1000": (lambda np, x: np.max(x, 0), lambda normal, n: [normal(n // 1000, 1000)]),
+    "norm": (lambda np, x: np.linalg.norm(x), one),
     "dot of two vectors": (lambda np, x, y: np.dot(x, y), lambda normal, n: [normal(n), normal(n)]),
     "matrix times vector, rows of 1000": (
         lambda np, a, x: np.matmul(a, x),
         lambda normal, n: [normal(n // 1000, 1000), normal(1000)],
+    ),
+    "product of square matrices": (
+        lambda np, a, b: np.matmul(a, b),
+        lambda normal, n: [normal(round(n**0.5), round(n**0.5)), normal(round(n**0.5), round(n**0.5))],
     ),
     "tile of three": (lambda np, x: np.tile(x, (3,)), one),
     "transpose, rows of 1000": (

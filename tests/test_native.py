@@ -346,7 +346,7 @@ def test_cumulative_functions_that_xla_computes():
 def test_products_of_matrices_of_any_layout(m, terms, n, dtype):
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(m, terms)).astype(dtype), rng.normal(size=(terms, n)).astype(dtype)
-    x[-1, 0] = np.nan  # it is not to reach other rows
+    x[0, 0] = x[-1, 0] = np.nan  # they are not to reach other rows
     close = {"rtol": 1e-4, "atol": 1e-4} if dtype == "float32" else {"rtol": 1e-11, "atol": 1e-11}
     with enable_x64():
         for product, left, right in (

@@ -18,6 +18,7 @@ from xpr.dimensions.expressions import surely_at_least
 _DEEP, _NETWORK = 8, 2  # products
 _FEW_ELEMENTS = 1 << 16  # of all results together; a program, or step of a loop, of fewer runs for microseconds
 _SMALL, _SMALL_BESIDE_LOOPS = 1 << 14, 1 << 18  # elements of an array; a step of a loop may read a part of it
+_LARGE_TRANSPOSE = 1 << 18  # elements, more than a cache holds
 _MANY_ROWS, _SHORT_ROW = 512, 16  # elements: of an array with short rows, and of a vector of 512 bits
 _FEW_IN_ALL = 1 << 11  # elements of all results together
 _LONG_REDUCTION, _FEW_REPEATED = 32, 2  # elements of a result's loop, and how many of these
@@ -43,19 +44,21 @@ _SLOW = re.compile(
     r"(?:stablehlo|chlo)\.(?:bitcast_convert|cbrt|cosine|erf\w*|exponential\w*|log\w*|power|r?sqrt|sine|tanh?)"
 )
 _FASTER_TILED = frozenset({"stablehlo.exponential", "stablehlo.tanh"})
+_TRANSPOSES = frozenset({"stablehlo.reshape", "stablehlo.transpose"})
 # Operations that compute no function of the elements.
 _COPIES = frozenset(
     ("func.return", "stablehlo.custom_call", "stablehlo.dynamic_slice", "stablehlo.dynamic_update_slice",
      "stablehlo.gather", "stablehlo.reshape", "stablehlo.scatter", "stablehlo.slice", "stablehlo.while")
 )  # fmt: skip
-# Operations that XLA expands to some hundred others, those that it expands to some twenty, and one that takes as long.
+# Operations that XLA expands to some hundred others, those that it expands to some twenty, and two that take as long as
+# so many.
 _SERIES = frozenset({"chlo.atan", "chlo.erf", "chlo.erf_inv", "chlo.lgamma", "chlo.digamma"})
 _EXPANDED = dict.fromkeys(_SERIES, 100) | dict.fromkeys(
     (f"stablehlo.{name}" for name in (
         "atan2", "cbrt", "cosine", "exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "power",
         "sine", "tan", "tanh",
     )), 20,
-) | {"stablehlo.transpose": 64}  # fmt: skip
+) | {"stablehlo.remainder": 500, "stablehlo.transpose": 64}  # fmt: skip
 # Operations on windows, whose sizes are not looked at.
 _OF_WINDOWS = frozenset({"stablehlo.reduce_window", "stablehlo.select_and_scatter"})
 # Operations whose floats are the same however they are compiled.
@@ -105,13 +108,14 @@ class Workload:
       draws: whether it draws random numbers outside of loops, which are to be JAX's to the last bit.
       has_loops: whether it has `while`.
       has_hot_loops: whether some loops are several times slower on CPU if they are not unrolled.
-      has_large_transposes: whether it transposes arrays larger than a cache.
+      transposed: the number of elements of the largest array that it transposes.
     """
 
     def __init__(self) -> None:
         self.elements = self.bytes = self.most_bytes = 0.0
         self.products = self.repeated_reductions = 0
-        self.draws = self.has_loops = self.has_hot_loops = self.has_large_transposes = False
+        self.draws = self.has_loops = self.has_hot_loops = False
+        self.transposed = 0
         self._reductions: set[Any] = set()  # the kinds of the long ones
 
     def add_operation(self, name: str, operands: Sequence[Any], result: Any) -> None:
@@ -217,7 +221,10 @@ def _codegen(
         unrolled = narrow = several and any(map(_has_short_rows, shapes))
     most = _OF_ONE_THREAD_IN_LOOPS if work.has_loops else _OF_ONE_THREAD
     serial = work.bytes <= most and work.most_bytes < _LARGE_ARRAY
-    return Codegen(unrolled, narrow, work.has_large_transposes, is_quick, _is_lone_function(functions), serial)
+    few = _few_operations(functions)
+    is_transpose = _is_lone_transpose(few, work)
+    tiled = work.transposed >= _LARGE_TRANSPOSE or is_transpose
+    return Codegen(unrolled, narrow, tiled, is_quick and not is_transpose, _is_lone_function(few), serial)
 
 
 def _sizes(shape: str) -> tuple[int, ...]:
@@ -286,9 +293,18 @@ def _stores_many_alike(operations: list[_Operation]) -> bool:
     return len(computed) - len(set(computed)) >= _MANY_ALIKE
 
 
-def _is_lone_function(functions: Sequence[str]) -> bool:
-    """Whether a program is one operation, of those that are faster tile by tile."""
+def _is_lone_function(operations: list[_Operation]) -> bool:
+    """Whether a program is one function of the elements, of those that are faster tile by tile."""
+    return len(operations) == 1 and operations[0].name in _FASTER_TILED
+
+
+def _is_lone_transpose(operations: list[_Operation], work: Workload) -> bool:
+    """Whether a program transposes an array that is not small, and does nothing else but to reshape it."""
+    return bool(operations) and work.transposed >= _SMALL and {each.name for each in operations} <= _TRANSPOSES
+
+
+def _few_operations(functions: Sequence[str]) -> list[_Operation]:
+    """The operations of a program that may have only one; none if it has more."""
     if len(functions) != 1 or len(functions[0]) >= _ONE_OPERATION:
-        return False
-    names = [operation.name for operation in _operations(functions) if operation.name.startswith("stablehlo.")]
-    return len(names) == 1 and names[0] in _FASTER_TILED
+        return []
+    return [operation for operation in _operations(functions) if operation.name.startswith("stablehlo.")]

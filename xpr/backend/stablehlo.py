@@ -76,7 +76,6 @@ _WITH_SHAPE = {
     "stablehlo.reshape": "stablehlo.dynamic_reshape",
     "stablehlo.iota": "stablehlo.dynamic_iota",
 }
-_LARGE = 1 << 18  # elements
 _INTEGERS = re.compile(r"array<i64: ([-\d, ]+)>")
 
 # Operations whose results from floats XLA never makes one number that is broadcast, unless an operand is one: it does
@@ -401,9 +400,10 @@ class Builder:
 
     def transpose(self, operand: Value, permutation: Sequence[int]) -> Value:
         shape = tuple(operand.aval.shape[i] for i in permutation)
-        if not self.module.is_polymorphic and operand.aval.size >= _LARGE:
+        if not self.module.is_polymorphic and operand.aval.size > self.module.work.transposed:
             kept = [i for i in permutation if operand.aval.shape[i] != 1]
-            self.module.work.has_large_transposes |= kept != sorted(kept)
+            if kept != sorted(kept):
+                self.module.work.transposed = operand.aval.size
         return self.op(
             "stablehlo.transpose",
             (operand,),

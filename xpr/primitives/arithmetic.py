@@ -256,7 +256,7 @@ div = function_of(
 
 _lower_rem = on_cpu(
     "rem", _division_lower("stablehlo.remainder"), remainders.remainder, remainders.long_remainder,
-    {float64: remainders.is_beyond}, double_from=65_536,
+    {float64: remainders.is_beyond}, double_from=16_384,
 )  # fmt: skip
 
 
