@@ -60,10 +60,11 @@ def test_modules_that_are_names_of_others(tmp_path):
         print(hasattr(jax.numpy, "np"), hasattr(jax.numpy, "linalg"))
         with jax.core.ensure_compile_time_eval():
             print(jax.core.get_opaque_trace_state() == jax.core.get_opaque_trace_state(), jax.core.DebugInfo.__name__)
+        print(jax.extend.core.DebugInfo is jax.core.DebugInfo, jax.extend.core.JaxprEqn.__name__)
         """,
         tmp_path=tmp_path,
     )
-    assert out.splitlines() == ["True True dots_saveable", "False True", "True DebugInfo"]
+    assert out.splitlines() == ["True True dots_saveable", "False True", "True DebugInfo", "True JaxprEqn"]
 
 
 def test_arguments_and_modules(tmp_path):

@@ -247,6 +247,8 @@ OF_EXTEND_CORE = (
     "DropVar", "JaxprTypeError", "check_jaxpr", "concrete_or_error", "find_top_trace", "gensym",
     "get_opaque_trace_state", "jaxprs_in_params", "new_jaxpr_eqn", "no_effects",
 )  # fmt: skip
+# kfac-jax
+extension_core = SimpleNamespace(DebugInfo=DebugInfo)
 # tensorflow-probability adds a type of its own, pennylane asks what is traced; lineax, haiku, orbax and kfac-jax use
 # the others
 public_core = SimpleNamespace(
@@ -350,6 +352,7 @@ MODULES: dict[str, list[Any]] = {
     "jax.util": [util, "xpr.api_util"],
     "jax.version": [version],
     "jax.core": [public_core, "xpr.core"],
+    "jax.extend.core": [extension_core, "xpr.extend.core"],
     "jax.experimental.checkify": ["xpr.checkify"],
     # keras: kernels for TPUs, which it calls on those alone
     "jax.experimental.pallas.ops": [],
