@@ -10,7 +10,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.peer import JAX
-from xpr import core, lax
+from xpr import core, extend, lax
 from xpr.extend.core import traces
 from xpr.extend.core.primitives import jit_p
 
@@ -181,6 +181,20 @@ def test_operations_take_the_parameters_of_jax_that_have_no_effect():
         lax.exp_p.bind(x, accuracy="highest")
     with pytest.raises(TypeError, match="`exp` has no parameter axis"):
         lax.exp_p.bind(x, axis=None)
+
+
+def test_equations_take_the_parameters_of_jax_that_have_no_effect():
+    jaxpr = xpr.make_jaxpr(lambda x: lax.broadcast_in_dim(x, (2, 3), (0,)))(jnp.arange(2.0))
+    (eqn,) = jaxpr.jaxpr.eqns
+    like = {"shape": (2, 3), "broadcast_dimensions": (0,), "sharding": None}
+    for changed in (
+        eqn.replace(params=like),
+        extend.core.new_jaxpr_eqn(eqn.invars, eqn.outvars, eqn.primitive, like),
+    ):
+        assert changed.params == eqn.params and like["sharding"] is None
+        (out,) = extend.core.jaxpr_as_fun(jaxpr.replace(jaxpr=jaxpr.jaxpr.replace(eqns=[changed])))(jnp.arange(2.0))
+        assert out.tolist() == [[0, 0, 0], [1, 1, 1]]
+    assert eqn.replace(params={**like, "axis": None}).params == {**eqn.params, "axis": None}
 
 
 def test_a_call_takes_the_parameters_of_jax():

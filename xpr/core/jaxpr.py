@@ -140,7 +140,12 @@ class JaxprEqn:
         self.primitive, self.params, self.source = primitive, params, source
 
     def replace(self, **changes: Any) -> JaxprEqn:
-        """A copy with some of invars, outvars, primitive, params and source changed."""
+        """A copy with some of invars, outvars, primitive, params and source changed.
+
+        Parameters of JAX's primitive that this one lacks may be among `params`, as None.
+        """
+        if "params" in changes:
+            changes["params"] = changes.get("primitive", self.primitive).known_params(changes["params"])
         return _replaced(self, changes, JaxprEqn.__slots__)
 
     @property

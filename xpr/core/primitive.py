@@ -127,12 +127,10 @@ _OF_JAX = frozenset({"accuracy", "dimensions", "out_sharding", "sharding"})
 
 def _call_of_jax(primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> Any:
     """The operands and parameters of a call that has the parameters of JAX's primitive; None for other calls."""
-    unknown = params.keys() - (params.keys() if primitive.params is None else primitive.params)
-    without = {name for name in unknown & _OF_JAX if params[name] is None}
-    kept = {name: value for name, value in params.items() if name not in without}
+    kept = primitive.known_params(params)
     if primitive.from_jax is not None and (call := primitive.from_jax(args, kept)) is not None:
         return call
-    return (args, kept) if without else None
+    return None if kept is params else (args, kept)
 
 
 def _refuse_other_than_arrays(name: str, args: Sequence[Any], error: Exception) -> None:
@@ -381,6 +379,12 @@ class Primitive:
     def key_of(self, params: dict[str, Any]) -> Iterable[Any]:
         """The parameters as part of a cache key for this primitive."""
         return key_of(params) if self.any_params else params.items()
+
+    def known_params(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The parameters without those that are None and that JAX's primitive has, but not this one."""
+        names = params.keys() if self.params is None else self.params
+        without = {name for name in _OF_JAX & (params.keys() - names) if params[name] is None}
+        return {name: value for name, value in params.items() if name not in without} if without else params
 
     def check_params(self, params: dict[str, Any]) -> None:
         """Raises a TypeError for parameters that are missing, or that the primitive doesn't have."""

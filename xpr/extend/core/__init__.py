@@ -78,9 +78,12 @@ def new_jaxpr_eqn(
     source_info: Any = None,
     ctx: Any = None,
 ) -> JaxprEqn:
-    """An equation. Effects are the primitive's; `source_info` is that of another equation, or its `source`."""
+    """An equation. Effects are the primitive's; `source_info` is that of another equation, or its `source`.
+
+    Parameters of JAX's primitive that this one lacks may be among `params`, as None.
+    """
     source = source_info.source if isinstance(source_info, SourceInfo) else source_info
-    return JaxprEqn(list(invars), list(outvars), primitive, params, source)
+    return JaxprEqn(list(invars), list(outvars), primitive, primitive.known_params(params), source)
 
 
 def gensym(suffix: str = "") -> Callable[[ShapedArray], Var]:
