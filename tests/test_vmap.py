@@ -84,6 +84,17 @@ def test_closed_over_mapped_values():
             TypeError,
             "vmap in_axes must be an int or None for all arguments, or a tuple",
         ),
+        (
+            lambda: xpr.vmap(lambda x: x, in_axes=(1.0,)),
+            TypeError,
+            "vmap in_axes must be an int, None, or a tree of these",
+        ),
+        (
+            lambda: xpr.vmap(lambda x: x, in_axes=({"a": True},)),
+            TypeError,
+            "vmap in_axes must be an int, None, or a tree",
+        ),
+        (lambda: xpr.vmap(lambda x: x, out_axes=(0, "b")), TypeError, "vmap out_axes must be an int, None, or a tree"),
         (lambda: xpr.vmap(3), TypeError, "vmap: Expected a callable value, and got 3"),
         (lambda: xpr.vmap(lambda x: x, axis_size=2)(X), ValueError, "axis_size=2"),
         (lambda: xpr.vmap(lambda x: x, None, axis_size="a")(X), TypeError, "vmap: axis_size is the number of rows, an"),

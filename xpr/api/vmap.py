@@ -69,11 +69,14 @@ def vmap(
     check_function(fun, "vmap")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
-    if not isinstance(in_axes, (int, tuple, type(None), MappingSpec, *[each.spec for each in handlers.values()])):
+    specs = (MappingSpec, *[each.spec for each in handlers.values()])
+    if not isinstance(in_axes, (int, tuple, type(None), *specs)):
         raise TypeError(
             "vmap in_axes must be an int or None for all arguments, or a tuple with one of these for each, and is "
             f"{in_axes!r}."
         )
+    _check_axes("in_axes", in_axes, (int, *specs))
+    _check_axes("out_axes", out_axes, (int, np.integer, *specs))
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
         if handlers and any(map(is_vmappable, tree.leaves((args, kwargs), is_leaf=is_vmappable))):
@@ -298,7 +301,6 @@ def _move_mapped_axes(
     if type(out_axes) is int:
         targets: list[Any] = [out_axes] * len(outs)
     else:
-        _check_out_axes(out_axes)
         targets = tree.flatten_prefix(out_axes, out_tree, "vmap out_axes")
     moved = []
     for i, (x, dim, target) in enumerate(zip(outs, dims, targets)):
@@ -348,10 +350,13 @@ def _of_users(fun: Callable[..., Any], x: Any, dim: Any, target: Any) -> Any:
     return x
 
 
-def _check_out_axes(out_axes: Any) -> None:
-    for axis in tree.leaves(out_axes):
-        if not isinstance(axis, (int, np.integer, MappingSpec)):
-            raise TypeError(f"vmap out_axes must be an int, None, or a tree of these, and it holds {axis!r}.")
+def _check_axes(name: str, axes: Any, kinds: tuple[type, ...]) -> None:
+    """Raises TypeError where a leaf of `in_axes` or `out_axes` is no axis."""
+    if type(axes) is int:
+        return
+    for axis in tree.leaves(axes):
+        if not isinstance(axis, kinds) or isinstance(axis, bool):
+            raise TypeError(f"vmap {name} must be an int, None, or a tree of these, and it holds {axis!r}.")
 
 
 def _same_in_all_rows(
