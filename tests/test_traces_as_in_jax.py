@@ -13,6 +13,7 @@ from tests.peer import JAX
 from xpr import core, extend, lax
 from xpr.extend.core import traces
 from xpr.extend.core.primitives import jit_p
+from xpr.extend.source_info_util import user_context
 
 
 def library(name):
@@ -195,6 +196,23 @@ def test_equations_take_the_parameters_of_jax_that_have_no_effect():
         (out,) = extend.core.jaxpr_as_fun(jaxpr.replace(jaxpr=jaxpr.jaxpr.replace(eqns=[changed])))(jnp.arange(2.0))
         assert out.tolist() == [[0, 0, 0], [1, 1, 1]]
     assert eqn.replace(params={**like, "axis": None}).params == {**eqn.params, "axis": None}
+
+
+def test_operations_have_the_line_of_an_equation_in_a_user_context():
+    jaxpr = xpr.make_jaxpr(lambda x: xpr.named_scope("sine")(lax.sin)(x))(1.0).jaxpr
+    (eqn,) = jaxpr.eqns
+
+    def again(x, traceback):
+        with user_context(traceback):
+            return eqn.primitive.bind(lax.neg(x))
+
+    (negated, sine) = xpr.make_jaxpr(lambda x: again(x, eqn.source_info.traceback))(1.0).jaxpr.eqns
+    assert negated.source_info == sine.source_info == eqn.source_info and sine.source_info.name_stack == "sine"
+    of_call = xpr.make_jaxpr(lambda x: again(x, None) + 1)(1.0).jaxpr.eqns
+    assert not {eqn.source_info} & {e.source_info for e in of_call} and of_call[-1].source_info.name_stack == ""
+    with pytest.raises(KeyError), user_context(eqn.source_info.traceback):
+        raise KeyError
+    assert core.interpreter.context.source is None
 
 
 def test_a_call_takes_the_parameters_of_jax():

@@ -122,6 +122,11 @@ class SourceInfo(NamedTuple):
     name_stack: str
     source: Source | None
 
+    @property
+    def traceback(self) -> Source | None:
+        """The line by JAX's name, as `extend.source_info_util.user_context` takes it."""
+        return self.source
+
 
 class JaxprEqn:
     """`outvars = primitive[params] invars`, and the user's line it came from."""
