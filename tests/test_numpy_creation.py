@@ -201,6 +201,24 @@ def test_copies() -> None:
     assert y.tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("copied", [jnp.array, jnp.copy, lambda x: jnp.astype(x, x.dtype, copy=True)])
+def test_copies_in_transformed_functions(copied: Any) -> None:
+    def as_auxiliary(x: Any) -> Any:
+        return xpr.grad(lambda x: (x.sum(), copied(x)), has_aux=True)(x)[1]
+
+    def in_the_backward_pass(x: Any) -> Any:
+        return xpr.vjp(copied, x)[1](x)[0]
+
+    def in_a_loop(x: Any) -> Any:
+        return lax.scan(lambda c, _: (copied(c), None), x, None, 1)[0]
+
+    for f in (xpr.vmap(copied), as_auxiliary, in_the_backward_pass, in_a_loop, xpr.jit(copied)):
+        x = jnp.arange(3.0)
+        y = f(x)
+        x.delete()
+        assert y.tolist() == [0, 1, 2]
+
+
 def test_a_copy_of_a_result_outlives_it() -> None:
     x = xpr.jit(lambda x: x + 1)(jnp.arange(40_000.0))
     y = x.copy()
@@ -332,6 +350,7 @@ ERRORS = [
     ('jnp.array([300], "int8")', OverflowError, "int8"),
     ('jnp.array(1j, "float32")', TypeError, "complex"),
     ('jnp.array([1], order="F")', NotImplementedError, "memory order"),
+    ("jnp.array(np.ma.array([1, 2]))", ValueError, r"the mask would be lost. Take x.filled\(0\)"),
     ("jnp.zeros(2.5)", TypeError, "concrete values of integer type, and .* is none"),
     ("jnp.zeros((2, 1.0))", TypeError, "concrete values of integer type, and .* is none"),
     ("jnp.zeros(-1)", ValueError, "negative"),

@@ -189,7 +189,7 @@ def _array_of(x: Any, dtype: np.dtype | None, copy: bool) -> Any:
     if kind is Array or isinstance(x, Tracer):
         if dtype is not None and (dtype != x.aval.dtype or x.aval.weak_type):
             return convert(x, dtype)
-        return copied(x) if copy and kind is Array else x
+        return copied(x) if copy else x
     if isinstance(x, np.ndarray):
         return _of_host(x, dtype)
     if isinstance(x, np.generic):
@@ -197,8 +197,10 @@ def _array_of(x: Any, dtype: np.dtype | None, copy: bool) -> Any:
     return _array_of(_unwrapped(x, dtype), dtype, copy)
 
 
-def copied(x: Array) -> Array:
+def copied(x: Any) -> Any:
     """An array with the same value that shares no memory with `x`, so that either may be donated."""
+    if type(x) is not Array:
+        return copy_p.bind(x)
     if not isinstance(context.trace, EvalTrace):
         return x
     on_one_cpu = type(x._device) is not NamedSharding and (x._host is not None or x.device.platform == "cpu")

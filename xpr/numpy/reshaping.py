@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from xpr import dtypes
-from xpr.backend.array import Array
 from xpr.core.avals import array_in, aval_of
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.numpy.axes import broadcasts_to, listed_axes, reduced_axes
@@ -478,7 +477,7 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     x = asarray_like(x)
     target = dtypes.of_python(float) if dtype is None else requested_dtype(dtype)
     result = to_device(convert(x, target), device)
-    return copied(x) if copy and result is x and type(x) is Array else result
+    return copied(x) if copy and result is x else result
 
 
 def view(x: Any, dtype: Any = None) -> Any:
