@@ -105,6 +105,8 @@ jnp.setdiff1d(x, m, size=3, fill_value=9)
 jnp.setdiff1d(q, long, size=12)
 jnp.setxor1d(x, m, size=3)
 jnp.setxor1d(x, m, size=5, fill_value=9)
+jnp.setxor1d(x, m, assume_unique=True, size=4)
+jnp.setxor1d(x, empty, assume_unique=True, size=4)
 jnp.isin(x, m)
 jnp.isin(m, x, invert=True)
 jnp.isin(n, n)
@@ -136,6 +138,9 @@ jnp.setdiff1d(x, m)
 jnp.setdiff1d(q, long)
 jnp.setxor1d(x, m)
 jnp.setxor1d(x, y)
+jnp.setxor1d(x, m, assume_unique=True)
+jnp.setxor1d(n, n, assume_unique=True)
+jnp.setxor1d(empty, empty, assume_unique=True)
 """
 
 

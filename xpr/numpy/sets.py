@@ -399,8 +399,14 @@ def setxor1d(
     """
     x, y = _flat_pair(ar1, ar2)
     joined = sorting.sort(concatenate([x, y], 0))
-    in_one = e.bitwise_not(e.bitwise_and(isin(joined, x), isin(joined, y)))
-    mask = e.bitwise_and(_starts([joined], aval_of(joined).size, True), in_one)
+    n = aval_of(joined).size
+    if assume_unique:  # then an element in both is beside its equal, and no other is
+        starts = _starts([joined], n, False)
+        ends = concatenate([slice_in_dim(starts, 1, n), full((min(n, 1),), True, dtypes.bool_)], 0)
+        mask = e.bitwise_and(starts, ends)
+    else:
+        in_one = e.bitwise_not(e.bitwise_and(isin(joined, x), isin(joined, y)))
+        mask = e.bitwise_and(_starts([joined], n, True), in_one)
     position, real = _chosen("setxor1d", mask, size)
     values = _read_or_fill(joined, position, real, fill_value, first=True)
     return convert(values, aval_of(joined).dtype, size is None and aval_of(joined).weak_type)
