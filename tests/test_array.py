@@ -187,6 +187,10 @@ def test_iteration_reads_the_array_once() -> None:
 
 def test_membership() -> None:
     assert 2 in jnp.arange(3) and 5 not in jnp.arange(3)
+    assert np.int8(2) in jnp.arange(3) and jnp.float32(2) in jnp.arange(3)
+    for item, shape in ((jnp.arange(2), (2,)), (1, ()), (1, (2, 2))):
+        with pytest.raises(ValueError, match=r"`in` looks for a scalar in a vector, .* jnp.isin\(x, array\)"):
+            _ = item in jnp.ones(shape)
 
 
 # -- Text

@@ -17,7 +17,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.backend import buffers
 from xpr.backend.array import Array
-from xpr.core.avals import ShapedArray, array_made_of, is_key, without_state
+from xpr.core.avals import ShapedArray, array_made_of, aval_of, is_key, without_state
 from xpr.core.hi_types import at_first_use, attribute_of
 from xpr.core.interpreter import Tracer
 from xpr.numpy import (
@@ -161,7 +161,19 @@ def _iter(self: Any) -> Iterator[Any]:
 
 
 def _contains(self: Any, item: Any) -> bool:
-    return bool(reductions.any(comparisons.equal(self, item)))
+    """Whether a number is among the elements of a vector.
+
+    Raises:
+      ValueError: the array is no vector, or the item no scalar, where a few equal elements would make it true.
+    """
+    equal = comparisons.equal(self, item)
+    shape, looked_for = aval_of(self).shape, aval_of(item).shape
+    if len(shape) != 1 or looked_for:
+        raise ValueError(
+            f"`in` looks for a scalar in a vector, and was asked for an item of shape {looked_for} in an array of "
+            f"shape {shape}. Write jnp.isin(x, array) for each element, or (array == x).all(-1).any() for rows."
+        )
+    return bool(reductions.any(equal))
 
 
 def _setitem(self: Any, index: Any, value: Any) -> None:
