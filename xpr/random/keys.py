@@ -176,8 +176,8 @@ def _seeded(seed: Any, impl: PRNGImpl, name: str) -> Any:
         offset = settings.random_seed_offset
         return random_seed(add(seed, aval_of(seed).dtype.type(offset)) if offset else seed, impl)
     number = operator.index(seed.host[()] if type(seed) is Array else seed) + settings.random_seed_offset
-    if not -(1 << 63) <= number < 1 << 64:
-        raise OverflowError(f"random.{name}: the seed {number} has more than 64 bits.")
+    if not -(1 << 63) <= number < 1 << (63 if isinstance(seed, int) else 64):
+        raise OverflowError(f"random.{name}: the seed {number} is out of int64's range, -2**63 to 2**63 - 1.")
     if impl is THREEFRY and type(transformation()) not in (StageTrace, MeshTrace):
         high = number >> 32 & 0xFFFFFFFF if settings.enable_x64 else 0
         return from_words(np.array([high, number & 0xFFFFFFFF], uint32), KeyType(impl))
@@ -200,7 +200,7 @@ def PRNGKey(seed: Any, *, impl: Any = None) -> Any:
 
     Raises:
       TypeError: the seed is not an integer scalar.
-      OverflowError: the seed has more than 64 bits.
+      OverflowError: the seed is out of the range of int64.
       ValueError: there is no such generator.
 
     >>> from xpr import random
@@ -224,7 +224,7 @@ def key(seed: Any, *, impl: Any = None, dtype: Any = None) -> Any:
 
     Raises:
       TypeError: the seed is not an integer scalar.
-      OverflowError: the seed has more than 64 bits.
+      OverflowError: the seed is out of the range of int64.
       ValueError: there is no such generator, or `impl` and `dtype` are both given.
 
     >>> from xpr import random
