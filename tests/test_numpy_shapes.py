@@ -467,6 +467,8 @@ def test_files(tmp_path: Any) -> None:
         back = jnp.load(tmp_path / "x.npy")
         assert back.dtype == value.dtype and back.tolist() == value.tolist()
     jnp.savez(tmp_path / "x.npz", a=x)
+    np.save(tmp_path / "x.npy", np.array([x, None], object))
+    assert jnp.load(tmp_path / "x.npy", allow_pickle=True).tolist()[1] is None
     with jnp.load(tmp_path / "x.npz") as archive:
         np.testing.assert_array_equal(archive["a"], x)
     (tmp_path / "x.bin").write_bytes(b"ab")

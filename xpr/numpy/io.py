@@ -89,7 +89,7 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
       **kwargs: further arguments of NumPy's `load`.
 
     Returns:
-      An array, or for `savez` a dictionary of NumPy arrays.
+      An array, or for `savez` a dictionary of NumPy arrays; pickled Python objects in a NumPy array.
 
     >>> import io, xpr.numpy as jnp
     >>> file = io.BytesIO()
@@ -99,7 +99,7 @@ def load(file: Any, *args: Any, **kwargs: Any) -> Any:
     Array([0, 1, 2], dtype=int32)
     """
     loaded = np.load(file, *args, **kwargs)
-    if not isinstance(loaded, np.ndarray):
+    if not isinstance(loaded, np.ndarray) or loaded.dtype == object:
         return loaded
     # NumPy writes bfloat16 as two bytes without a name.
     return asarray(loaded.view(dtypes.bf16) if loaded.dtype == np.dtype("V2") else loaded)
