@@ -6,7 +6,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from xpr import lax
-from xpr.sharding import AxisType, NamedSharding
+from xpr.sharding import AxisType, NamedSharding, SingleDeviceSharding
 from xpr.sharding import PartitionSpec as P
 
 DOUBLE = xpr.jit(lambda x: x * 2)
@@ -39,6 +39,19 @@ def test_arrays_that_were_put_somewhere_stay():
     x = xpr.device_put(jnp.ones(3), xpr.devices()[2])
     with xpr.default_device(xpr.devices()[1]):
         assert (x + 1).devices() == DOUBLE(x).devices() == {xpr.devices()[2]}
+
+
+def test_programs_are_compiled_for_the_device_of_their_arguments():
+    there = SingleDeviceSharding(xpr.devices()[2])
+    x = xpr.device_put(jnp.ones(3), there)
+    for argument in (x, xpr.ShapeDtypeStruct(x.shape, x.dtype, sharding=there)):
+        compiled = DOUBLE.lower(argument).compile()
+        assert compiled.output_shardings == compiled.input_shardings[0][0] == there
+        assert compiled(np.ones(3, np.float32)).devices() == compiled(x).devices() == {xpr.devices()[2]}
+    beside = xpr.jit(lambda x, y: x + y).lower(1.0, x).compile()
+    assert beside.output_shardings == there
+    assert xpr.jit(lambda x: x, device=xpr.devices()[1]).lower(x).compile()(x).devices() == {xpr.devices()[1]}
+    assert DOUBLE.eval_shape(x).sharding is None
 
 
 def test_donated_arrays_follow():

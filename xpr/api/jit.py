@@ -22,6 +22,7 @@ from xpr.api.compiled import Compiled, CompiledForSeveral
 from xpr.api.jit_layouts import layouts_of_arguments, requested_layouts, split_formats
 from xpr.api.jit_shardings import (
     check_placement,
+    device_of_arguments,
     moving_results,
     names_memory,
     program_shardings,
@@ -526,7 +527,9 @@ class JitFunction(KnownCaller):
             return traced.placed(call.names(self.fun), device, None)
         shardings = program_shardings(self.fun, self.options, traced, device, call.leaves)
         layouts = requested_layouts(self.fun, self.options, traced, call.leaves, shardings is not None)
-        return traced.placed(call.names(self.fun), device, shardings, layouts)
+        placed = traced.placed(call.names(self.fun), device, shardings, layouts)
+        placed.default_device = device_of_arguments(call.leaves)
+        return placed
 
     @boundary
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:

@@ -10,6 +10,7 @@ from xpr.api.make_jaxpr import ShapeDtypeStruct
 from xpr.api.options import JitOptions
 from xpr.api.stages import ProgramShardings, Traced
 from xpr.api.user_values import UserValues
+from xpr.backend.array import Array
 from xpr.backend.devices import check_device
 from xpr.backend.mesh import AbstractMesh, Mesh, MeshOfProcesses
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding, typed
@@ -197,6 +198,15 @@ def program_shardings(
     requested_out = shardings_of_types(program.out_avals, mesh, requested_out)
     arguments = [_along(mesh, requested or actual) for requested, actual in zip(requested_in, current)]
     return ProgramShardings(mesh, arguments_beside_sums([*constants, *arguments], requested_out), requested_out)
+
+
+def device_of_arguments(leaves: Sequence[Any]) -> Any:
+    """The device of the first argument, array or `ShapeDtypeStruct`, that was put on a single one; None if none was."""
+    for x in leaves:
+        if (type(x) is Array and x.committed) or type(x) is ShapeDtypeStruct:
+            if type(x.sharding) is SingleDeviceSharding:
+                return x.sharding.device
+    return None
 
 
 def _with_devices_if_any(meshes: Sequence[AbstractMesh | None]) -> Any:

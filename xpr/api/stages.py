@@ -88,7 +88,7 @@ class Traced(Stage):
 
     __slots__ = (
         "jaxpr", "is_high", "refs", "in_shardings", "_compiled", "_options", "_in_steps", "_device", "_shardings",
-        "_layouts",
+        "_layouts", "default_device",
     )  # fmt: skip
 
     def __init__(
@@ -109,6 +109,7 @@ class Traced(Stage):
         self.in_shardings = in_shardings  # of the arguments it was traced for; None if irrelevant
         self._options, self._in_steps = options, in_steps
         self._device: Any = None
+        self.default_device: Any = None  # to be lowered for where none was asked for; None for the platform's
         self._shardings: ProgramShardings | None = None
         self._layouts: RequestedLayouts | None = None
 
@@ -162,6 +163,7 @@ class Traced(Stage):
         made.in_shardings, made._options = self.in_shardings, self._options
         made.interface, made._in_steps = self.interface._replace(names=names), self._in_steps
         made._device, made._shardings, made._layouts = device, shardings, layouts
+        made.default_device = self.default_device
         return made
 
     @property
@@ -216,12 +218,12 @@ class Traced(Stage):
         if lowering_platforms is None and type(mesh) is AbstractMesh and mesh.abstract_device is not None:
             lowering_platforms = [mesh.abstract_device.platform]
         if lowering_platforms is None and any(aval.is_symbolic for aval in self.program.in_avals):
-            lowering_platforms = [(self._device or devices.default_device()).platform]
+            lowering_platforms = [self._target().platform]
         if lowering_platforms is not None:
             platforms = portable.checked_platforms(lowering_platforms)
             module = self._module_for_platforms(platforms)
             return Lowered(self, module, None, self._shardings, platforms)
-        device = self._device or devices.default_device()
+        device = self._target()
         in_steps = self._in_steps and self._layouts is None
         if self._shardings is None and in_steps and mesh_of(self.program.jaxpr) is None:
             segmented = lower_segmented(self.program.jaxpr, self._donated(), device)
@@ -235,6 +237,10 @@ class Traced(Stage):
             self._refuse_layouts()
             return self.placed(self.interface.names, self._device, self._shardings).lower()
         return Lowered(self, module, device, shardings, (device.platform,))
+
+    def _target(self) -> Any:
+        """The device to lower for, where the program is for one."""
+        return self._device or self.default_device or devices.default_device()
 
     def _refuse_layouts(self) -> None:
         """Raises NotImplementedError where one is asked for; the compiler is free to choose row-major ones."""
@@ -303,6 +309,9 @@ class Lowered(Stage):
     ):  # fmt: skip
         self.traced, self.interface, self._platforms = traced, traced.interface, tuple(platforms)
         self._program, self._device, self._shardings = program, device, shardings
+
+    def out_shardings(self) -> Sequence[Any]:
+        return self.traced.out_shardings()
 
     def as_text(self, dialect: str | None = None, *, debug_info: bool = False) -> str:
         """The text of the program; of the whole program, if it runs in steps.
