@@ -259,6 +259,14 @@ def test_checker_refuses_wrong_types():
         core.check_jaxpr(bad)
 
 
+def test_checker_refuses_parameters_that_are_no_jaxprs():
+    jaxpr = xpr.make_jaxpr(lambda i: lax.switch(i, [jnp.sin, jnp.cos], 1.0))(1).jaxpr
+    eqn = jaxpr.eqns[-1]
+    bad = jaxpr.replace(eqns=[*jaxpr.eqns[:-1], eqn.replace(params={**eqn.params, "branches": (4, 2)})])
+    with pytest.raises(JaxprTypeError, match=r"'int' object has no attribute(.|\n)*branches=\(4, 2\)"):
+        core.check_jaxpr(bad)
+
+
 def test_checker_refuses_operands_that_do_not_fit():
     integer = core.Literal(np.int32(1))
     bad = broken(lambda j: j.replace(eqns=[j.eqns[0].replace(invars=[integer])], outvars=[]))

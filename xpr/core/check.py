@@ -97,7 +97,7 @@ def _check_types(jaxpr: Jaxpr, eqn: JaxprEqn) -> None:
     try:
         with shardings_decided_later():
             expected = eqn.primitive.type_of(avals, eqn.params)
-    except (TypeError, ValueError, IndexError) as error:
+    except (TypeError, ValueError, IndexError, AttributeError) as error:
         raise _error(jaxpr, eqn, f"the operands don't fit the primitive: {error}") from error
     bound = [var.aval for var in eqn.outvars]
     if len(expected) != len(bound):
