@@ -42,6 +42,18 @@ def test_programs_run_on_any_mesh_of_their_shape():
         close(xpr.jit(lambda x, y, each=each: each.call(each.call(x, y), y))(x, X), np.sin(np.sin(X) @ X) @ X)
 
 
+@pytest.mark.parametrize("number", [1, 2])
+def test_programs_over_a_mesh_for_several_platforms(number):
+    mesh = xpr.make_mesh((number,), "i")
+    total = xpr.shard_map(lambda x: lax.psum(x.sum(), "i"), mesh=mesh, in_specs=P("i"), out_specs=P())
+    mapped = xpr.pmap(lambda x: lax.psum(x.sum(), "i"), "i", devices=xpr.devices()[:number], out_axes=None)
+    for f, shape in ((total, (4, 4)), (mapped, (number, 16 // number))):
+        exported = export.export(xpr.jit(f), platforms=("cpu", "cuda", "tpu"))(X.reshape(shape))
+        assert (exported.nr_devices, exported.platforms) == (number, ("cpu", "cuda", "tpu"))
+        x = xpr.device_put(X.reshape(shape), NamedSharding(mesh, P("i")))
+        close(exported.call(x), X.sum())
+
+
 def test_another_number_of_devices_is_refused():
     exported = exported_on(xpr.make_mesh((2,), "i"))
     eight = NamedSharding(xpr.make_mesh((8,), "i"), P(None))

@@ -78,7 +78,7 @@ def lower_for_platforms(
     module.is_polymorphic = True
     module.dimension_variables = tuple(sorted(solution.values))
     functions = []
-    for platform in _distinct_platforms(jaxpr, platforms, bool(solution.sizes)):
+    for platform in _distinct_platforms(jaxpr, platforms, mesh, bool(solution.sizes)):
         module.platform, module.shared = platform, {}
         name = "_wrapped_jax_export_main" if len(platforms) == 1 else f"main_{platform}"  # the first is JAX's name, too
         functions.append(module.function(name, in_avals, write_program))
@@ -131,11 +131,11 @@ def _call_one_of(
     return builder.case(index[0], [call(function) for function in functions], out_avals)
 
 
-def _distinct_platforms(jaxpr: Jaxpr, platforms: Sequence[str], is_symbolic: bool) -> Sequence[str]:
+def _distinct_platforms(jaxpr: Jaxpr, platforms: Sequence[str], mesh: Mesh | None, is_symbolic: bool) -> Sequence[str]:
     """The platforms whose programs differ: all of them, or the first alone if the program is the same on all."""
     if len(platforms) == 1 or is_symbolic:
         return platforms
-    texts = {lower_jaxpr(jaxpr, platform).text() for platform in platforms}
+    texts = {lower_jaxpr(jaxpr, platform, mesh=mesh).text() for platform in platforms}
     return platforms if len(texts) > 1 else platforms[:1]
 
 
