@@ -410,3 +410,25 @@ def test_types_that_map_themselves(name):
     if lib is xpr:
         with pytest.raises((TypeError, ValueError)):
             g(x, array([10.0, 100.0]))
+
+
+class Wrapped:
+    def __init__(self, data):
+        self.data = data
+
+
+@pytest.mark.parametrize(
+    "from_elt",
+    [
+        lambda cont, size, x, axis: Wrapped(cont(size, x.data + size, axis)),
+        lambda cont, size, x, axis: Wrapped(cont(size, x.data, axis) + size),
+    ],
+)
+def test_types_that_compute_while_they_map_themselves(from_elt):
+    batching.register_vmappable(Wrapped, int, int, lambda cont, _, x, axis: Wrapped(cont(x.data, axis)), from_elt, None)
+    try:
+        f = lambda: xpr.vmap(lambda x: Wrapped(x.data * 2), axis_size=3)(Wrapped(jnp.arange(3.0))).data
+        for run in (f, xpr.jit(f)):
+            close(run(), [3, 5, 7])
+    finally:
+        batching.unregister_vmappable(Wrapped)

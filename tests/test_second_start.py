@@ -317,6 +317,25 @@ def test_classes_of_nodes():
     assert type(results[2].left) is dict
 
 
+MAPPED = """
+    from xpr.interpreters import batching
+    class Wrapped:
+        def __init__(self, data):
+            self.data = data
+    def from_elt(cont, size, x, axis):
+        return Wrapped(cont(size, x.data + 1, axis))
+    batching.register_vmappable(Wrapped, int, int, lambda cont, _, x, i: Wrapped(cont(x.data, i)), from_elt, None)
+    f = xpr.jit(lambda x: xpr.vmap(lambda x: x)(Wrapped(x)).data)
+"""
+
+
+def test_how_types_are_mapped():
+    for shift, is_traced in ((1, True), (1, False), (2, True)):
+        module = program(MAPPED.replace("x.data + 1", f"x.data + {shift}"))
+        assert traced(module.f, X) is is_traced
+        same(module.f(X), X + shift)
+
+
 def test_keys_static_and_donated_arguments():
     source = """
         import functools

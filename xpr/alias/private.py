@@ -19,7 +19,6 @@ import numpy as np
 import xpr
 from xpr.api import jit as jit_module
 from xpr.api.current_mesh import entered_mesh
-from xpr.api.vmappable import handlers
 from xpr.api_util import DebugInfo, infer_argnums_and_argnames
 from xpr.backend.array import Array
 from xpr.backend.devices import clients
@@ -49,6 +48,7 @@ from xpr.transforms.boundary import UnfilteredStackTrace, boundary
 from xpr.transforms.jvp import JVPTracer
 from xpr.transforms.linearize import LinearizeTracer
 from xpr.transforms.stage import StageTracer
+from xpr.transforms.vmappable import handlers
 from xpr.tree_nodes import open_tree, registered
 
 VERSION = "0.10.2"  # of JAX, whose names and semantics xpr has

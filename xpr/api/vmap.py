@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from xpr import tree
-from xpr.api.vmappable import batch_axes, check_batch_axes, handlers, is_vmappable, vmap_with_handlers
 from xpr.control.activity import affected_outputs
 from xpr.control.refs import RefRows, check_aliases
 from xpr.core.avals import Zero, aval_of, describe
@@ -31,6 +30,7 @@ from xpr.transforms.batch import batch_flat, batch_jaxpr, names_in, row_aval
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import FlatFunction, argument_names, as_array, named_like, result_paths, signature_of
 from xpr.transforms.stage import stage
+from xpr.transforms.vmappable import batch_axes, check_batch_axes, handlers, is_vmappable, vmap_with_handlers
 
 __all__ = ["vmap"]
 

@@ -39,6 +39,7 @@ from xpr.fingerprint.pure import (
     library_name,
 )
 from xpr.optree_kept import optree
+from xpr.transforms.vmappable import handlers as vmappable
 from xpr.tree_def import PyTreeDef
 from xpr.tree_nodes import NAMESPACE, registered
 
@@ -347,6 +348,8 @@ class Walk:
         if value in registered:
             entry: Any = optree.register_pytree_node.get(value, namespace=NAMESPACE)  # type: ignore[attr-defined]
             self.visit((entry.flatten_func, entry.unflatten_func), where)
+        if value in vmappable:
+            self.visit(tuple(vmappable[value]), where)
         for base in value.__mro__[:-1]:
             if base.__module__ in ("abc", "typing", "enum") or base in (tuple, int, str):
                 self.token("base", base.__module__, base.__qualname__)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-from xpr.api.vmappable import Handlers, handlers
 from xpr.core.avals import aval_of
 from xpr.core.primitive import Primitive
 from xpr.interpreters.tables import RuleTable, listed, unlisted
@@ -14,6 +13,7 @@ from xpr.primitives.shapes import expand_dims, mapped_to, move_axis
 from xpr.transforms.batch import AxisData as AxisData
 from xpr.transforms.batch import BatchTrace as BatchTrace
 from xpr.transforms.batch import BatchTracer as BatchTracer
+from xpr.transforms.vmappable import Handlers, handlers
 
 __all__ = [
     "AxisData", "BatchTrace", "BatchTracer", "axis_primitive_batchers", "bdim_at_front", "broadcast",

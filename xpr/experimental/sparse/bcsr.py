@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from xpr import numpy as jnp
-from xpr.api.vmappable import batch_axes as batch_axes_of_types
 from xpr.experimental.sparse.base import JAXSparse, over_batch, register
 from xpr.experimental.sparse.coordinates import (
     BCOO,
@@ -28,6 +27,7 @@ from xpr.experimental.sparse.layouts import bcoo_eliminate_zeros, bcoo_sort_indi
 from xpr.experimental.sparse.matrices import pointers_of, rows_of
 from xpr.experimental.sparse.products import DimensionNumbers, bcoo_dot_general
 from xpr.experimental.sparse.shapes import bcoo_broadcast_in_dim, bcoo_concatenate
+from xpr.transforms.vmappable import batch_axes as batch_axes_of_types
 
 __all__ = [
     "BCSR", "bcsr_broadcast_in_dim", "bcsr_concatenate", "bcsr_dot_general", "bcsr_extract", "bcsr_fromdense",

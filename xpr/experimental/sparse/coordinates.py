@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 
 from xpr import numpy as jnp
-from xpr.api.vmappable import batch_axes as batch_axes_of_types
 from xpr.dimensions.expressions import as_size, is_constant_shape
 from xpr.errors import ConcretizationTypeError
 from xpr.experimental.sparse.base import JAXSparse, over_batch, register
+from xpr.transforms.vmappable import batch_axes as batch_axes_of_types
 
 __all__ = ["BCOO", "bcoo_extract", "bcoo_fromdense", "bcoo_todense"]
 

@@ -2,7 +2,9 @@
 
 `to_elt(cont, get_index, value, spec)` makes one row of a value, by `cont(array, axis)` for each array in it;
 `from_elt(cont, size, row, spec)` puts rows together, by `cont(size, row of an array, axis)`. `vmap` itself maps arrays:
-each function is called once to find them with their axes, and once to put what is made of them in their positions.
+`to_elt` is called to find them with their axes, and to put what is made of them in their positions. `from_elt` is
+called while the function is mapped, and may compute with a row; if it computes with what `cont` gives, it is called
+again with rows that can't be computed with.
 
 Of other types, such as sparse arrays, all arrays are mapped along one axis, which must be a batch axis of the value.
 """
@@ -68,32 +70,41 @@ def vmap_with_handlers(
     leaves, structure = tree.flatten((args, kwargs), is_leaf=is_vmappable)
     axes = tree.flatten_prefix((in_axes, 0), structure, "vmap in_axes")
     arrays, dims = _arrays(leaves, axes)
+    sizes = [aval_of(x).shape[axis] for x, axis in zip(arrays, dims) if axis is not None]
+    size = next(iter(sizes), options.get("axis_size"))
     outs: list[Any] = []
+    together: list[Any] = []
+    rows: list[tuple[Any, Any]] = []  # those that `from_elt` asked to put together, with their axes
     out_tree: Any = None
 
-    def on_rows(*rows: Any) -> list[Any]:
+    def on_rows(*given: Any) -> list[Any]:
         nonlocal out_tree
-        args, kwargs = tree.unflatten(structure, _with_rows(leaves, axes, iter(rows)))
+        args, kwargs = tree.unflatten(structure, _with_rows(leaves, axes, iter(given)))
         outs[:], out_tree = tree.flatten(fun(*args, **kwargs), is_leaf=is_vmappable)
         results: list[Any] = []
+        rows.clear()
 
         def found(row: Any, axis: Any) -> Any:
             results.append(row)
-            return row if axis is None else expand_dims(row, [axis % (aval_of(row).ndim + 1)])
+            rows.append((row if axis is None else expand_dims(row, [axis % (aval_of(row).ndim + 1)]), axis))
+            return rows[-1][0]
 
         specs = tree.flatten_prefix(out_axes, out_tree, "vmap out_axes")
-        _put_together(outs, specs, None, found)
+        together[:] = _put_together(outs, specs, size, found)
         return results
 
-    mapped = iter(vmap(on_rows, tuple(dims), 0, **options)(*arrays))
-
-    def put(_: Any, axis: Any) -> Any:
-        x = next(mapped)
-        return index_in_dim(x, 0, 0, keepdims=False) if axis is None else move_axis(x, 0, axis % aval_of(x).ndim)
-
-    sizes = [aval_of(x).shape[axis] for x, axis in zip(arrays, dims) if axis is not None]
+    mapped = [
+        index_in_dim(x, 0, 0, keepdims=False) if axis is None else move_axis(x, 0, axis % aval_of(x).ndim)
+        for x, (_, axis) in zip(vmap(on_rows, tuple(dims), 0, **options)(*arrays), rows)
+    ]
     specs = tree.flatten_prefix(out_axes, out_tree, "vmap out_axes")
-    return tree.unflatten(out_tree, _put_together(outs, specs, next(iter(sizes), options.get("axis_size")), put))
+    known = {id(row): x for (row, _), x in zip(rows, mapped)}
+    try:
+        results = [_replaced(x, axis, known) for x, axis in zip(together, specs)]
+    except KeyError:  # `from_elt` computed with what it was given
+        given = iter(mapped)
+        results = _put_together(outs, specs, size, lambda _, __: next(given))
+    return tree.unflatten(out_tree, results)
 
 
 def _arrays(leaves: Any, axes: Any) -> tuple[list[Any], list[Any]]:
@@ -121,6 +132,17 @@ def _with_rows(leaves: Any, axes: Any, rows: Any) -> list[Any]:
         handlers[type(leaf)].to_elt(lambda *_: next(rows), None, leaf, axis) if is_vmappable(leaf) else next(rows)
         for leaf, axis in zip(leaves, axes)
     ]
+
+
+def _replaced(x: Any, axis: Any, known: dict[int, Any]) -> Any:
+    """A result of `from_elt` with other arrays in place of those in it, which are known by their `id`.
+
+    Raises:
+      KeyError: it has others, or is of a type that is not registered.
+    """
+    return (
+        handlers[type(x)].to_elt(lambda row, _: known[id(row)], None, x, axis) if id(x) not in known else known[id(x)]
+    )
 
 
 def _put_together(outs: Any, axes: Any, size: Any, put: Callable[[Any, Any], Any]) -> list[Any]:
