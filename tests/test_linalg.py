@@ -485,6 +485,13 @@ def test_polar_decompositions(a: np.ndarray) -> None:
         lax.linalg.qdwh(a[:2])
 
 
+@pytest.mark.parametrize("scale", [1e-32, 1e-25, 1e25, 1e36])
+def test_polar_decompositions_of_tiny_and_large_matrices(scale: float) -> None:
+    a = floats(6, 3)
+    for x, y, unit in zip(lax.linalg.qdwh(a * np.float32(scale))[:2], scipy.linalg.polar(a), (1, scale)):
+        np.testing.assert_allclose(x / np.float32(unit), y, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["t", "w", "c"])
 @pytest.mark.parametrize("full", [True, False])
 def test_svd_by_the_qr_algorithm(name: str, full: bool) -> None:

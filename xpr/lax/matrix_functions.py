@@ -145,7 +145,7 @@ def qdwh(
         x = where(inside[0] & inside[1], x, 0)
     real = dtypes.real_part_of(aval.dtype)
     tolerance = 5 * float(dtypes.finfo(real).eps if eps is None else eps)
-    size = sqrt(norm(x, 1) * norm(x, np.inf))
+    size = sqrt(norm(x, 1)) * sqrt(norm(x, np.inf))  # in two roots, as the product may overflow
     start = x / where(size == 0, 1, size)
 
     def going(state: Any) -> Any:
