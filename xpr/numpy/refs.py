@@ -11,7 +11,7 @@ from xpr.core.hi_types import HiType
 from xpr.core.ref_views import NewShape, RefView
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import here
-from xpr.errors import RefError
+from xpr.errors import ArgumentError, RefError
 from xpr.numpy.axes import broadcasts_to
 from xpr.numpy.creation import array, empty
 from xpr.numpy.indexing.read import getitem
@@ -88,7 +88,7 @@ def _holds_user_value(what: str, ref: Any, index: Any) -> bool:
 
 def _checked(what: str, ref: Any) -> Any:
     if type(ref) is not Ref and type(ref) is not RefView:
-        raise TypeError(f"{what} takes a Ref, which new_ref makes, and got {describe(ref)}.")
+        raise ArgumentError(f"{what} takes a Ref, which new_ref makes, and got {describe(ref)}.")
     return ref
 
 
