@@ -478,6 +478,18 @@ def test_files(tmp_path: Any) -> None:
     assert jnp.array_repr(x) == repr(x) and jnp.array_str(x) == str(x)
 
 
+@pytest.mark.parametrize("dtype", ["float32", int])
+def test_astype_warns_of_lost_imaginary_parts(dtype):
+    x = jnp.array([1 + 2j])
+    for f in (lambda x: x.astype(dtype), xpr.jit(lambda x: jnp.astype(x, dtype))):
+        with pytest.warns(
+            DeprecationWarning, match=r"complex64 is converted to .*, and imaginary parts are lost"
+        ) as found:
+            assert f(x).tolist() == [1]
+        assert found[0].filename == __file__
+    assert x.astype(bool).tolist() == [True] and x.astype("complex64").tolist() == [1 + 2j]
+
+
 def test_a_copy_by_astype_may_be_deleted():
     x = jnp.arange(5)
     assert x.astype("int32") is x

@@ -10,7 +10,9 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import array_in, aval_of
+from xpr.core.source import depth_of_user
 from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.notices import warn
 from xpr.numpy.axes import broadcasts_to, listed_axes, reduced_axes
 from xpr.numpy.creation import copied, to_device
 from xpr.numpy.promotion import asarray_like, convert, requested_dtype
@@ -459,7 +461,8 @@ def atleast_3d(*arys: Any) -> Any:
 def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> Any:
     """The array converted to another dtype.
 
-    Floats are rounded towards zero to integers; of complex numbers the real part is converted.
+    Floats are rounded towards zero to integers. Of complex numbers the real part is converted, with a
+    DeprecationWarning.
 
     Args:
       x: array or number.
@@ -476,6 +479,14 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = False, device: Any = None) -> 
     """
     x = asarray_like(x)
     target = dtypes.of_python(float) if dtype is None else requested_dtype(dtype)
+    source = aval_of(x).dtype
+    if source in dtypes.COMPLEX and target in dtypes.REAL:
+        warn(
+            f"astype: {source.name} is converted to {target.name}, and imaginary parts are lost. Casting from complex "
+            "to real dtypes will be an error in JAX. Take jnp.real(x) or jnp.imag(x) first.",
+            DeprecationWarning,
+            stacklevel=depth_of_user(),
+        )
     result = to_device(convert(x, target), device)
     return copied(x) if copy and result is x else result
 
