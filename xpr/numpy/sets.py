@@ -405,8 +405,12 @@ def setxor1d(
         ends = concatenate([slice_in_dim(starts, 1, n), full((min(n, 1),), True, dtypes.bool_)], 0)
         mask = e.bitwise_and(starts, ends)
     else:
-        in_one = e.bitwise_not(e.bitwise_and(isin(joined, x), isin(joined, y)))
-        mask = e.bitwise_and(_starts([joined], n, True), in_one)
+        in_both = e.bitwise_and(isin(joined, x), isin(joined, y))
+        mask = e.bitwise_and(_starts([joined], n, True), e.bitwise_not(in_both))
+        if aval_of(joined).dtype in dtypes.INEXACT and n != 0:  # nan of each: the first and the last
+            both = e.bitwise_and(*(reduce_or_p.bind(e.ne(each, each), axes=(0,)) for each in (x, y)))
+            others = full((n - 1,), False, dtypes.bool_)
+            mask = e.bitwise_or(mask, concatenate([others, broadcast_to(both, (1,))], 0))
     position, real = _chosen("setxor1d", mask, size)
     values = _read_or_fill(joined, position, real, fill_value, first=True)
     return convert(values, aval_of(joined).dtype, size is None and aval_of(joined).weak_type)
