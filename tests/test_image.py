@@ -32,6 +32,7 @@ def test_sizes(method):
         agree("resize", X, shape, method)
     agree("resize", X, (2, 3, 4, 3), method, antialias=False)
     agree("resize", np.arange(20, dtype=np.uint8).reshape(5, 4), (3, 9), method)
+    assert image.resize(X, (2, 0, 12, 3), method).shape == (2, 0, 12, 3)
 
 
 @pytest.mark.parametrize("method", METHODS[1:])
