@@ -35,7 +35,7 @@ s.reshape(1, 1)
 jnp.reshape(t, np.array([4, 6])) | jnp.ravel(t) | jnp.ravel(t, order="F") | t.ravel() | t.flatten() | jnp.ravel(z)
 jnp.ravel(s)
 jnp.transpose(t) | jnp.transpose(t, (1, 2, 0)) | jnp.transpose(t, (0, -1, 1)) | t.T | t.transpose()
-t.transpose(1, 0, 2)
+t.transpose(1, 0, 2) | i.transpose(0) | i.transpose(np.int64(0)) | m.transpose(np.int64(1), np.int64(0))
 t.transpose((1, 0, 2)) | t.transpose(None) | jnp.permute_dims(t, (2, 0, 1)) | jnp.matrix_transpose(t) | t.mT | i.T
 s.T
 jnp.swapaxes(t, 0, 2) | t.swapaxes(-1, 0) | jnp.moveaxis(t, 0, -1) | jnp.moveaxis(t, (0, 1), (-1, -2))
@@ -158,6 +158,8 @@ jnp.select([b], [1.0])
 jnp.astype(jnp.asarray(1.0), "float32") | jnp.astype(jnp.array([np.nan, np.inf, -3.7, 3e10]), int) | f.astype(None)
 f.view("int32") | f.view("int8") | f.view("int16") | i.astype("int8").repeat(4).view("int32") | b.view("int8")
 f.astype("bfloat16").view("uint16")
+i[:4].astype("int4").view("int8") | i.astype("int8").view("int4") | i.astype("int8").view("uint2")
+i[:4].astype("uint4").view("int16")
 m.sum(dtype=int) | i.astype("bfloat16") | jnp.insert(i, 2, 9.5) | (m + 1j).real | (m + 1j).view("float32")
 f[:4].view("complex64")
 jnp.delete(f, jnp.arange(3) - 2, assume_unique_indices=True)
@@ -227,6 +229,9 @@ def test_traced_shifts_and_repeats() -> None:
     repeated = xpr.jit(lambda r: jnp.repeat(x, r, 1, total_repeat_length=4))(jnp.array([2, 0, 2]))
     np.testing.assert_array_equal(repeated, np.repeat(x, [2, 0, 2], 1))
     np.testing.assert_array_equal(xpr.jit(lambda r: jnp.repeat(x[0], r, total_repeat_length=6))(2), np.repeat(x[0], 2))
+    for y in (x, x[:0]):
+        repeat = xpr.jit(lambda r, y=y: jnp.repeat(y, r, 0, total_repeat_length=0))
+        assert repeat(0).shape == repeat(jnp.zeros(len(y), int)).shape == (0, 3)
 
 
 @pytest.mark.parametrize(

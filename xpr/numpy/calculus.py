@@ -134,17 +134,18 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int | None = N
     spacings = list(varargs) if len(varargs) > 1 else list(varargs or (1.0,)) * len(axes)
     if len(spacings) != len(axes):
         raise ValueError(f"gradient: distances are given for {len(spacings)} axes, and there are {len(axes)}.")
+    are_real = [aval_of(as_operand(spacing)).dtype not in dtypes.COMPLEX for spacing in spacings]
     f, *spacings = promote_inexact(f, *spacings)
-    slopes = [_slope(f, along, spacing) for along, spacing in zip(axes, spacings)]
+    slopes = [_slope(f, *each) for each in zip(axes, spacings, are_real)]
     return slopes if len(slopes) != 1 else slopes[0]
 
 
-def _slope(f: Any, axis: int, spacing: Any) -> Any:
+def _slope(f: Any, axis: int, spacing: Any, is_real: bool) -> Any:
     shape, dtype, weak = aval_of(f).shape, aval_of(f).dtype, aval_of(f).weak_type
     n = shape[axis]
     if n < 2:
         raise ValueError(f"gradient: axis {axis} of {aval_of(f).str_short()} has less than two elements.")
-    spacing = convert(as_operand(spacing), dtypes.real_part_of(dtype), weak)
+    spacing = convert(as_operand(spacing), dtypes.real_part_of(dtype) if is_real else dtype, weak)
     rise = diff(f, axis=axis)
     if aval_of(spacing).ndim:
         if aval_of(spacing).shape != (n,):

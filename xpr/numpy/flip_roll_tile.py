@@ -309,6 +309,8 @@ def repeat(
         return _each_repeated(a, repeats, axis)
     repeats = asarray_like(repeats) if is_symbolic_dim(repeats) else repeats
     if isinstance(repeats, Tracer):
+        if total_repeat_length == 0 or (total_repeat_length is not None and size == 0):
+            return taken(a, np.full(total_repeat_length, -1), axis)
         if total_repeat_length is not None:
             return read(a, _repeated_index(repeats, size, total_repeat_length), axis, indices_are_sorted=True)
         repeats = concrete_value(repeats, "repeat", "Give total_repeat_length, or make the repeats static.")

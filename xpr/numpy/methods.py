@@ -212,7 +212,7 @@ def _transpose(self: Any, *args: Any) -> Any:
     """
     if not args or (len(args) == 1 and args[0] is None):
         return reshaping.transpose(self)
-    return reshaping.transpose(self, args[0] if len(args) == 1 and not isinstance(args[0], int) else args)
+    return reshaping.transpose(self, args[0] if len(args) == 1 and not isinstance(args[0], (int, np.integer)) else args)
 
 
 def _round(self: Any, ndigits: int | None = None) -> Any:

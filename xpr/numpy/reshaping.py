@@ -532,16 +532,17 @@ def _joined_last(x: Any) -> Any:
 
 
 def _bits_as(x: Any, dtype: np.dtype) -> Any:
-    aval, ratio = aval_of(x), dtype.itemsize / aval_of(x).dtype.itemsize
-    if ratio == 1:
+    aval = aval_of(x)
+    old, new = dtypes.itemsize_bits(aval.dtype), dtypes.itemsize_bits(dtype)
+    if old == new:
         return e.bitcast_convert_type(x, dtype)
-    if not aval.ndim or aval.shape[-1] * aval.dtype.itemsize % dtype.itemsize:
+    if not aval.ndim or aval.shape[-1] * old % new:
         raise ValueError(
             f"view: the last axis of {aval.str_short()} is no whole number of {dtypes.short_name(dtype)} elements."
         )
-    if ratio < 1:
+    if new < old:
         return _joined_last(e.bitcast_convert_type(x, dtype))
-    count = dtype.itemsize // aval.dtype.itemsize
+    count = new // old
     return e.bitcast_convert_type(shapes.reshape(x, (*aval.shape[:-1], aval.shape[-1] // count, count)), dtype)
 
 
