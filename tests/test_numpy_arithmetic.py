@@ -139,6 +139,28 @@ def test_many_integers_are_divided_as_few_are(dtype):
             assert "xf64>" not in xpr.jit(lambda x: divide(x, x.dtype.type(3))).lower(x).as_text()  # noqa: B023
 
 
+@pytest.mark.parametrize(
+    "by_49",
+    [
+        lambda divide, x: divide(x, jnp.full_like(x, 40) + jnp.full_like(x, 9)),
+        lambda divide, x: divide(x, jnp.maximum(x * 0, 49)),
+        lambda divide, x: xpr.jit(divide)(x, jnp.full_like(x, 49)),
+        lambda divide, x: lax.cond(x[0] > x[1], divide, lambda x, y: x, x, jnp.full_like(x, 49)),
+        lambda divide, x: lax.while_loop(
+            lambda state: state[2] < 1, lambda state: (divide(*state[:2]), state[1], 1), (x, jnp.full_like(x, 49), 0)
+        )[0],
+    ],
+    ids=["sum", "maximum", "jit", "cond", "while"],
+)
+@pytest.mark.parametrize("dtype", ["uint16", "int32", "uint32"])
+def test_many_integers_are_divided_exactly_by_what_the_compiler_knows(dtype, by_49):
+    """XLA multiplies floats by the reciprocal of a constant, and 49 * (1 / 49) is less than 1."""
+    x = (np.arange(1300) * 49).astype(dtype)
+    x[:4] = 49, 48, np.iinfo(dtype).max, np.iinfo(dtype).min
+    np.testing.assert_array_equal(xpr.jit(lambda x: by_49(lax.rem, x))(x), np.fmod(x, x.dtype.type(49)))
+    np.testing.assert_array_equal(xpr.jit(lambda x: by_49(lax.div, x))(x), np.trunc(x / 49).astype(dtype))
+
+
 @pytest.mark.optimized
 @pytest.mark.parametrize("shape", [(), (16,), (32, 1), (4, 1, 16)])
 def test_divisors_that_are_broadcast_are_inverted_once(shape):

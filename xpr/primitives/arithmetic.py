@@ -185,10 +185,12 @@ def _is_faster_by_floats(b: Builder, divisor: Value) -> bool:
 def _by_floats(b: Builder, operation: str, x: Value, y: Value) -> Value:
     """The quotient, or remainder, of integers that float64 holds: processors divide several of these at once.
 
-    It is exact: a quotient that is no integer is further from the next one than it is rounded, as 1 / y > 2**-53 x / y.
+    XLA multiplies by the reciprocal of what it finds to be constant, and so may get less than a quotient that is an
+    integer. So x is made larger, by less than takes other quotients to the next integer: 2**-40 x / y < 1 / y.
     """
     wide = x.aval.update(dtype=float64)
-    quotient = b.convert(b.op("stablehlo.divide", [b.convert(x, float64), b.convert(y, float64)], wide), x.aval.dtype)
+    larger = b.op("stablehlo.multiply", [b.convert(x, float64), b.constant(1 + 2.0**-40, wide)], wide)
+    quotient = b.convert(b.op("stablehlo.divide", [larger, b.convert(y, float64)], wide), x.aval.dtype)
     if operation == "stablehlo.divide":
         return quotient
     return b.op("stablehlo.subtract", [x, b.op("stablehlo.multiply", [quotient, y], x.aval)], x.aval)
