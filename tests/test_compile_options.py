@@ -118,6 +118,9 @@ def test_what_is_done_before_another_thread_is_awake_runs_on_one(device):
     loop = lambda x: lax.fori_loop(0, 10, lambda i, x: x * x + 1, x)
     assert serial(loop, 100_000) and not serial(loop, 1_000_000)
     assert not serial(lambda x: jnp.sum(x.reshape(-1, 100), 1), 10_000_000), "of a reduction, what is read"
+    windows = lambda x: lax.reduce_window(x, 0.0, lax.add, (100,), (100,), "VALID")
+    assert "reduce_window" in xpr.jit(windows).lower(np.ones(10_000, np.float32)).as_text()
+    assert not serial(windows, 10_000), "windows may read many elements for each that they write"
     option = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
     assert option.items() <= flags_of(compile_options(device, None, codegen=Codegen(serial=True)))[0].items()
     assert not option.keys() & flags_of(compile_options(device, None))[0].keys()

@@ -260,7 +260,7 @@ class Builder:
         """One operation with any number of results; `attributes` are the discardable ones, `{key = value}`."""
         if name == "stablehlo.while":
             self.module.work.has_loops = self.module.work.has_hot_loops = True
-        elif name == "stablehlo.reduce":
+        elif name in ("stablehlo.reduce", "stablehlo.reduce_window"):
             self.module.work.add_bytes(name, operands[0].aval)
         out = self.module.fresh()
         types = ", ".join(tensor_type(v.aval) for v in operands)

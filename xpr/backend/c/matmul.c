@@ -15,6 +15,13 @@ typedef struct {
     long long term, next;
 } operand;
 
+/* The numbers at four places, of type `index`, of two vectors one behind the other. */
+#ifdef __clang__
+#define SHUFFLED(index, a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+#define SHUFFLED(index, a, b, ...) __builtin_shuffle(a, b, (index){__VA_ARGS__})
+#endif
+
 /* A function that copies four numbers from each of four rows, `step` apart, to columns of rows that are `width` apart. */
 #define TRANSPOSED(number, index)                                                                                \
     typedef number four_##number##s __attribute__((vector_size(4 * sizeof(number)), aligned(sizeof(number))));   \
@@ -22,14 +29,14 @@ typedef struct {
     static inline __attribute__((always_inline)) void transposed_##number(                                       \
         number *to, long long width, const number *from, long long step) {                                       \
         typedef four_##number##s four;                                                                           \
-        const four_of_##number##s low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, last = {2, 3, 6, 7}; \
-        four a = *(four *)from, b = *(four *)(from + step), c = *(four *)(from + 2 * step), d = *(four *)(from + 3 * step); \
-        four of_ab = __builtin_shuffle(a, b, low), of_cd = __builtin_shuffle(c, d, low);                         \
-        *(four *)to = __builtin_shuffle(of_ab, of_cd, first);                                                    \
-        *(four *)(to + width) = __builtin_shuffle(of_ab, of_cd, last);                                           \
-        of_ab = __builtin_shuffle(a, b, high), of_cd = __builtin_shuffle(c, d, high);                            \
-        *(four *)(to + 2 * width) = __builtin_shuffle(of_ab, of_cd, first);                                      \
-        *(four *)(to + 3 * width) = __builtin_shuffle(of_ab, of_cd, last);                                       \
+        typedef four_of_##number##s places;                                                                      \
+        four a = *(four *)from, b = *(four *)(from + step), c = *(four *)(from + 2 * step), d = *(four *)(from + 3 * step);\
+        four of_ab = SHUFFLED(places, a, b, 0, 4, 1, 5), of_cd = SHUFFLED(places, c, d, 0, 4, 1, 5);             \
+        *(four *)to = SHUFFLED(places, of_ab, of_cd, 0, 1, 4, 5);                                                \
+        *(four *)(to + width) = SHUFFLED(places, of_ab, of_cd, 2, 3, 6, 7);                                      \
+        of_ab = SHUFFLED(places, a, b, 2, 6, 3, 7), of_cd = SHUFFLED(places, c, d, 2, 6, 3, 7);                  \
+        *(four *)(to + 2 * width) = SHUFFLED(places, of_ab, of_cd, 0, 1, 4, 5);                                  \
+        *(four *)(to + 3 * width) = SHUFFLED(places, of_ab, of_cd, 2, 3, 6, 7);                                  \
     }
 
 TRANSPOSED(float, int32_t)
