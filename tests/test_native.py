@@ -159,7 +159,7 @@ def test_products_of_vectors(dtype, n):
     with enable_x64():
         x, y = (rng.random(n).astype(dtype) for _ in range(2))
         program = xpr.jit(jnp.dot).lower(x, y)
-        assert "xpr_matvec" in program.as_text()
+        assert ("xpr_matvec" in program.as_text()) is (x.nbytes <= (3 << 22) // CORES)
         exact = np.dot(x.astype("longdouble"), y.astype("longdouble"))
         np.testing.assert_allclose(program.compile()(x, y), exact.astype(dtype), 1e-6 if dtype == "float32" else 1e-15)
         computed = xpr.jit(lambda x, y: jnp.dot(x + 1, y)).lower(x, y)
@@ -182,7 +182,7 @@ def test_products_along_rows(terms, m, n, dtype):
             lambda x, y: xpr.vjp(lambda w: x @ w, jnp.zeros((m, n), dtype))[1](y)[0],
         ):
             program = xpr.jit(product).lower(x, y)
-            assert "xpr_matmul" in program.as_text()
+            assert ("xpr_matmul" in program.as_text()) is (x.nbytes * n <= (1 << 24) // CORES)
             np.testing.assert_allclose(program.compile()(x, y), x.T @ y, 1e-4 if dtype == "float32" else 1e-11, 1e-5)
 
 
@@ -200,7 +200,7 @@ def test_products_of_few_numbers(terms, m, n, dtype):
             (lambda x, y: x.T @ y.T, x.T, y.T),
         ):
             program = xpr.jit(product).lower(left, right)
-            assert "xpr_matmul" in program.as_text()
+            assert ("xpr_matmul" in program.as_text()) is (x.nbytes * n <= (1 << 24) // CORES)
             np.testing.assert_allclose(
                 program.compile()(left, right), x @ y, 1e-4 if dtype == "float32" else 1e-11, 1e-6
             )
@@ -250,7 +250,7 @@ def test_long_sums_are_as_accurate_as_numpys():
 
 @BUILT
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("shape", [(32,), (50, 1001), (3, 4, 5)])
+@pytest.mark.parametrize("shape", [(32,), (50, 101), (3, 4, 5)])
 def test_sums_of_products_do_not_write_the_products(shape, dtype):
     with enable_x64():
         x, y = np.random.default_rng(0).normal(size=(2, *shape)).astype(dtype)
@@ -358,7 +358,7 @@ def test_products_of_matrices_of_any_layout(m, terms, n, dtype):
             (lambda x, y: jnp.einsum("ab,bcd->acd", x, y.reshape(terms, n, 1))[..., 0], x, y),
         ):
             program = xpr.jit(product).lower(left, right)
-            assert "xpr_matmul" in program.as_text()
+            assert ("xpr_matmul" in program.as_text()) is (x.nbytes * n <= (1 << 24) // CORES)
             np.testing.assert_allclose(program.compile()(left, right), x @ y, **close)
 
 
