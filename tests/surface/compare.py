@@ -78,8 +78,8 @@ def public_modules() -> Iterator[str]:
 # Scripts, tests and the set-up of machines.
 _NOT_OF_THE_LIBRARY = (
     "jax.tools", "jax.collect_profile", "jax.cloud_tpu_init", "jax.version", "jax.test_util",
-    # It imports a package that jax does not depend on.
-    "jax.experimental.sparse.test_util",
+    # They import packages that jax does not depend on.
+    "jax.experimental.sparse.test_util", "jax.experimental.roofline", "jax.experimental.source_mapper",
 )  # fmt: skip
 
 

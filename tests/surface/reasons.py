@@ -323,13 +323,7 @@ parts of a network.": (
         "jax.experimental.rnn.rnn_*",
     ),
     "Names of scopes are text: `eqn.source_info.name_stack`.": ("jax.extend.source_info_util",),
-    "How a module is made of parts.": (
-        "jax.experimental.colocated_python.*",
-        "jax.experimental.roofline.roofline",
-        "jax.experimental.roofline.rooflines",
-        *(f"jax.experimental.source_mapper.{name}" for name in ("common", "generate_map", "hlo.*", "jaxpr", "mlir")),
-    ),
-    "It compiles with other flags of absl; xpr reads none.": ("jax.experimental.source_mapper.compile_with_env",),
+    "How a module is made of parts.": ("jax.experimental.colocated_python.*",),
     "Of jaxlib, for libraries: there where `import jax` gives xpr.": ("jax.extend.ifrt_programs", "jax.lib"),
     "In `xpr` itself, since `xpr.core` is below what it is made of.": ("jax.core.ensure_compile_time_eval",),
     "The default says the same by another object.": (

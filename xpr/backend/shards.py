@@ -263,7 +263,7 @@ class PartitionedExecutable:
         if len(ranks) > 1:
             ids = [device.id for device in self.devices]
             layout = f"devices {ids}\narguments {self.in_shardings}\nresults {self.out_shardings}\n"
-            unnamed_axis = r"(UnnamedAxis[(_]number[=_])\d+"  # which each process counts by itself
+            unnamed_axis = r"(UnnamedAxis(?:\(|_28_)number(?:=|_3d_))\d+"  # which each process counts by itself
             text = re.sub(unnamed_axis, r"\1", layout + text)
             self.shared = processes.Program(self.name, ranks, text, summarize(here()), self.one_at_a_time)
 
