@@ -16,6 +16,8 @@ from xpr.backend.compile_options import compile_options
 from xpr.backend.processor import CORES
 from xpr.compile.lower import lower_jaxpr
 from xpr.core.avals import ShapedArray
+from xpr.extend import core
+from xpr.interpreters import mlir
 from xpr.scipy import special
 
 pytestmark = pytest.mark.optimized
@@ -126,6 +128,17 @@ def test_what_is_done_before_another_thread_is_awake_runs_on_one(device):
     assert not option.keys() & flags_of(compile_options(device, None))[0].keys()
     chosen = {"xla_disable_hlo_passes": "dce"}
     assert chosen.items() <= flags_of(compile_options(device, chosen, codegen=Codegen(serial=True)))[0].items()
+
+
+def test_what_is_not_counted_may_run_on_several_threads():
+    x = np.ones(8, np.float32)
+    exported = xpr.export.export(xpr.jit(jnp.sin))(x)
+    sine_p = core.Primitive("sine")
+    sine_p.def_abstract_eval(lambda x: x)
+    sine = lambda ctx, x: mlir.ir.Operation.create("stablehlo.sine", results=[x.type], operands=[x]).results
+    mlir.register_lowering(sine_p, sine)
+    for f in exported.call, sine_p.bind, xpr.jit(lambda x: exported.call(x) + 1):
+        assert not lower_jaxpr(xpr.make_jaxpr(f)(x).jaxpr).codegen.serial
 
 
 def test_kernels_of_serial_programs_are_not_divided():

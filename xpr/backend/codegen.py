@@ -101,7 +101,8 @@ class Workload:
     Attributes:
       elements: how many elements its operations compute, in one step of a loop; scatters count as infinitely many.
       bytes: how many bytes its operations write or reduce, in one step of a loop, and in each call of a function;
-        functions of elements count as the operations that they expand to.
+        functions of elements count as the operations that they expand to. Functions of exported programs, and those
+        that a user writes in MLIR, count as infinitely many.
       most_bytes: how many bytes the largest array has that is written or reduced.
       products: the number of matrix products.
       repeated_reductions: the number of long reductions, after the first of each kind.
