@@ -1,4 +1,5 @@
-/* Products of small matrices on CPU, called from compiled programs as the functions in sort.c are. */
+/* Products of matrices of moderate size on CPU, each by one thread, called from compiled programs as the functions in sort.c
+   are. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -66,7 +67,11 @@ PACK(float)
 PACK(double)
 
 /* A function of operands, and vectors of so many bytes. It packs a part of the right one into panels of two vectors' columns,
-   with zeros beyond the last one. The sums of ROWS rows of a panel are in registers; of fewer, the last is computed again. */
+   with zeros beyond the last one. The sums of ROWS rows of a panel are in registers; of fewer, the last is computed again.
+
+   `block` computes those sums for `height` rows, and adds them to the result if some of its terms are there already. Where they
+   are `whole`, all lanes of its `vectors`, one or two, are written: those beyond the end of a row are in the next rows, which are
+   written later (`overlaps`). */
 #define MATMUL(number, processor, bytes, ROWS, attribute)                                                        \
     typedef number number##s##processor __attribute__((vector_size(bytes), aligned(sizeof(number))));            \
     attribute static inline __attribute__((always_inline)) void block_##number##processor(                       \
