@@ -108,7 +108,7 @@ def test_programs_that_run_for_microseconds_are_compiled_quickly():
     assert quick(lambda x: [jnp.exp(x), xpr.random.split(xpr.random.key(0))], 8), "keys are the same in any case"
 
 
-def test_what_is_done_before_another_thread_is_awake_runs_on_one(device):
+def test_what_is_done_before_another_thread_is_awake_runs_on_one(device, monkeypatch):
     def serial(f, n):
         return lower_jaxpr(xpr.make_jaxpr(f)(np.ones(n, np.float32)).jaxpr).codegen.serial
 
@@ -128,6 +128,8 @@ def test_what_is_done_before_another_thread_is_awake_runs_on_one(device):
     assert not option.keys() & flags_of(compile_options(device, None))[0].keys()
     chosen = {"xla_disable_hlo_passes": "dce"}
     assert chosen.items() <= flags_of(compile_options(device, chosen, codegen=Codegen(serial=True)))[0].items()
+    monkeypatch.setenv("XLA_FLAGS", "--xla_disable_hlo_passes=dce")
+    assert not option.keys() & flags_of(compile_options(device, None, codegen=Codegen(serial=True)))[0].keys()
 
 
 def test_what_is_not_counted_may_run_on_several_threads():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import jaxlib.version
@@ -50,7 +51,8 @@ _VECTOR_WIDTH: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_prefer_vector_width
 
 # XLA divides a kernel among threads where it counts 100,000 operations for each, as if a processor did one at a time:
 # the sines of 2000 numbers, which take one thread 3 microseconds. To wake another takes 50 on virtual machines.
-_SERIAL_OPTIONS: dict[str, dict[str, Any]] = {"cpu": {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}}
+_DISABLED_PASSES = "xla_disable_hlo_passes"
+_SERIAL_OPTIONS: dict[str, dict[str, Any]] = {"cpu": {_DISABLED_PASSES: "cpu-parallel-task-assigner"}}
 
 process_options: dict[str, Any] = {}  # XLA's flags for all programs of this process; the tests set them (conftest.py)
 
@@ -74,7 +76,8 @@ def compile_options(device: Device, overrides: dict[str, Any] | None, codegen: C
     efforts = {name: overrides.pop(name) for name in _EFFORTS if name in overrides}
     quick = QUICK_OPTIONS.get(device.platform, {}) if codegen.quick else {}
     width = {} if codegen.narrow else _VECTOR_WIDTH.get(device.platform, {})
-    serial = _SERIAL_OPTIONS.get(device.platform, {}) if codegen.serial else {}
+    is_serial = codegen.serial and _DISABLED_PASSES not in os.environ.get("XLA_FLAGS", "")  # the user's passes are kept
+    serial = _SERIAL_OPTIONS.get(device.platform, {}) if is_serial else {}
     flags = {**width, **serial, **process_options, **quick, **overrides}
     options = updated(_with_extra_options(options_for(device), extra), flags)
     for name, value in efforts.items():
