@@ -1,5 +1,5 @@
 """What the package is built with, where there is a C compiler: functions that programs call (xpr/backend/c/), and the
-fast paths of pytrees and jitted calls (`MODULES`), which need Python's headers, too; and its URLs."""
+fast paths of pytrees, eager operations and jitted calls (`MODULES`), which need Python's headers, too; and its URLs."""
 
 import os
 import shutil
@@ -13,7 +13,11 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 FOLDER = Path("xpr", "backend", "c")
 LIBRARY = FOLDER / "native.so"
-MODULES = [Path("xpr", "_trees.c"), Path("xpr", "compile", "_known_calls.c")]
+MODULES = [
+    Path("xpr", "_trees.c"),
+    Path("xpr", "compile", "_known_calls.c"),
+    Path("xpr", "compile", "_known_operations.c"),
+]
 
 
 def compiled(root: str, sources: list[Path], target: Path, *options: str) -> bool:

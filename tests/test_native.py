@@ -16,7 +16,7 @@ from tests.helpers import run_python
 from xpr import dtypes, lax, tree, tree_util
 from xpr.backend import native
 from xpr.backend.processor import CORES
-from xpr.compile import known_calls
+from xpr.compile import evaluate, known_calls
 from xpr.config_contexts import enable_x64
 from xpr.primitives.random_bits import scrambled, threefry2x32
 from xpr.primitives.recurrences import linear_recurrence_p
@@ -460,7 +460,7 @@ def test_lapack_leaves_the_number_of_threads_as_it_is():
 CALLS = """
 import collections, dataclasses, gc, sys
 import numpy as np, xpr, xpr.numpy as jnp
-from xpr.compile import known_calls
+from xpr.compile import evaluate, known_calls
 from xpr.control.compiled import compiled
 from xpr.control.compiled_eagerly import compiled_eagerly
 print(known_calls.call_known.__module__)
@@ -577,6 +577,84 @@ print(again, gone.is_deleted())
 def test_calls_are_the_same_without_c():
     in_c, in_python = (run_python(CALLS, XPR_NATIVE=on).split("\n", 1) for on in ("1", "0"))
     assert (in_c[0], in_python[0]) == ("xpr.compile._known_calls", "xpr.compile.known_calls")
+    assert in_c[1] == in_python[1] and "nothing is kept True" in in_c[1]
+
+
+OPERATIONS = """
+import gc, sys
+import numpy as np, xpr, xpr.numpy as jnp
+from xpr import lax
+from xpr.compile import evaluate
+print(evaluate.run_known is not None)
+x, y, i = jnp.asarray([[0.5, -1.5], [2.0, 0.0]]), jnp.ones((2, 2)), jnp.arange(2)
+n, key, put = np.full((2, 2), 3.0, np.float32), xpr.random.key(1), xpr.device_put(jnp.ones(2), xpr.devices()[0])
+sines = lax.sin(x)
+class NoHash:
+    __hash__ = None
+class Odd:
+    def __eq__(self, other):
+        raise ZeroDivisionError("no equality")
+    def __hash__(self):
+        return 1
+calls = [
+    lambda: lax.add(x, y), lambda: lax.add_p.bind(x, n), lambda: lax.mul(x, np.float32(2)), lambda: x * 2.0,
+    lambda: lax.sin(x), lambda: lax.sin(sines), lambda: lax.sin(n), lambda: lax.add(sines, n), lambda: 1 / x,
+    lambda: lax.transpose(x, (1, 0)), lambda: lax.reduce_sum(x, (0,)), lambda: lax.sort(x, dimension=0), lambda: x @ x,
+    lambda: lax.top_k(x, 1), lambda: jnp.linalg.qr(x)[1], lambda: lax.convert_element_type(x, np.int8), lambda: x[i, i],
+    lambda: xpr.random.split(key), lambda: xpr.random.uniform(key, (2,)), lambda: key == key, lambda: lax.sin(put),
+    lambda: lax.add(put, jnp.ones(2)), lambda: lax.sin_p.bind(x, accuracy=None), lambda: jnp.take(x, 5, fill_value=1),
+    lambda: jnp.take(x, 5, fill_value=1.0), lambda: jnp.take(x, 5, mode="fill", fill_value=True), lambda: lax.neg(i),
+    lambda: lax.div(1.0, jnp.zeros(2)), lambda: jnp.zeros((0, 2)) + 1, lambda: lax.sin(jnp.ones((200, 100))).sum() > 0,
+    lambda: xpr.vmap(lax.sin)(x), lambda: xpr.grad(lambda z: lax.sin(z).sum())(x), lambda: xpr.jit(lax.cos)(x),
+]
+print([[call() for call in calls] for _ in range(3)])
+shared = x, n, x.aval, dict, tuple
+kept = []
+for _ in range(3):
+    before = [*map(sys.getrefcount, shared), len(gc.get_objects())]
+    for _ in range(100):
+        for call in calls[:18]:
+            call()
+    gc.collect()
+    after = [*map(sys.getrefcount, shared), len(gc.get_objects())]
+    kept.append(max(abs(n - m) for n, m in zip(after, before)))
+print("nothing is kept", min(kept) < 50)
+with xpr.default_device(xpr.devices()[0]):
+    print(lax.sin(x).device, lax.add(x, y).committed)
+impl = lax.cos_p.impl
+lax.cos_p.def_impl(lambda x: x)
+print(lax.cos(x), lax.cos_p.def_impl(impl), lax.cos(x))
+with xpr.enable_x64(True):
+    print(lax.sin(2.0).dtype, lax.add(x, y).dtype)
+with xpr.debug_nans(True):
+    try:
+        lax.log(-x)
+    except FloatingPointError as error:
+        print(type(error).__name__)
+leaked = []
+xpr.jit(lambda x: leaked.append(x) or x)(x)
+gone = lax.sin(x)
+gone.delete()
+half = lax.sin(x)
+xpr.jit(lambda x: x * 2, donate_argnums=0)(half)
+for bad in (
+    lambda: lax.sin(leaked[0]), lambda: lax.sin(gone), lambda: lax.add(gone, x), lambda: lax.add(half, half),
+    lambda: lax.sin("x"), lambda: lax.sin(object()), lambda: lax.sin(None), lambda: lax.add(x, jnp.ones(3)),
+    lambda: lax.sin_p.bind(x, n=NoHash()), lambda: lax.sin_p.bind(x, accuracy=Odd()), lambda: lax.sin_p.bind(x, x),
+    lambda: lax.sin(key), lambda: lax.add_p.bind(x), lambda: lax.sin(np.ma.ones(2)),
+):
+    for _ in range(2):
+        try:
+            print(bad())
+        except Exception as error:
+            print(type(error).__name__, str(error)[:60])
+"""
+
+
+@pytest.mark.skipif(evaluate.run_known is None, reason="the fast path in C is not built (hatch_build.py)")
+def test_operations_are_the_same_without_c():
+    in_c, in_python = (run_python(OPERATIONS, XPR_NATIVE=on).split("\n", 1) for on in ("1", "0"))
+    assert (in_c[0], in_python[0]) == ("True", "False")
     assert in_c[1] == in_python[1] and "nothing is kept True" in in_c[1]
 
 

@@ -279,8 +279,12 @@ def flatten_with_path(
     """
     pairs: list[tuple[KeyPath, Any]] = []
     if is_leaf is None:
-        _collect((), tree, None, pairs)
-        return pairs, structure(tree)
+        leaves, treedef = flatten(tree)
+        if treedef.paths is not None:
+            return list(zip(treedef.paths, leaves, strict=True)), treedef
+        if _collect((), tree, None, pairs):
+            treedef.paths = [path for path, _ in pairs]
+        return pairs, treedef
     answers: list[bool] = []
 
     def once(path: KeyPath, node: Any) -> bool:
@@ -293,13 +297,17 @@ def flatten_with_path(
     return pairs, structure(tree, lambda _: next(replay))
 
 
-def _collect(path: KeyPath, node: Any, is_leaf: Callable[[KeyPath, Any], bool] | None, pairs: list) -> None:
+def _collect(path: KeyPath, node: Any, is_leaf: Callable[[KeyPath, Any], bool] | None, pairs: list) -> bool:
+    """Adds the leaves of a node, with their paths; returns whether its structure alone tells the paths."""
     children = None if is_leaf is not None and is_leaf(path, node) else children_with_keys(node)
     if children is None:
         pairs.append((path, node))
-        return
+        return True
+    registration = registered.get(type(node))
+    is_told = registration is None or registration.flatten_with_keys is None
     for key, child in children:
-        _collect((*path, key), child, is_leaf, pairs)
+        is_told &= _collect((*path, key), child, is_leaf, pairs)
+    return is_told
 
 
 def leaves_with_path(

@@ -34,11 +34,12 @@ class PyTreeDef:
     (True, 2, 5)
     """
 
-    __slots__ = ("_hash", "spec")
+    __slots__ = ("_hash", "paths", "spec")
     __module__ = "xpr.tree_util"
 
     def __init__(self, spec: optree.PyTreeSpec) -> None:
         self.spec, self._hash = spec, 0
+        self.paths: list[Any] | None = None  # of the leaves, once they were asked for, and if the structure tells them
 
     num_leaves = property(lambda self: self.spec.num_leaves)
     num_nodes = property(lambda self: self.spec.num_nodes)

@@ -167,7 +167,7 @@ class Array(metaclass=_OfArrays):
         if isinstance(device, NamedSharding):
             return device
         kind = "unpinned_host" if unpinned and id(self) in unpinned else kind_of_space(self.aval.memory_space)
-        return SingleDeviceSharding(device, memory_kind=kind)
+        return _sharding_on(device, kind)
 
     @property
     def format(self) -> Format:
@@ -383,6 +383,11 @@ class Array(metaclass=_OfArrays):
     def __index__(self) -> int:
         check_index(self.aval)
         return int(self.host)
+
+
+@cache
+def _sharding_on(device: Any, memory_kind: str) -> SingleDeviceSharding:
+    return SingleDeviceSharding(device, memory_kind=memory_kind)
 
 
 native.give_buffers_of(Array)

@@ -84,6 +84,7 @@ def _scalar_buffer(value: bytes, aval: ShapedArray, device: Device) -> Buffer:
 _PLAIN = dtypes.BOOL | frozenset(
     {*map(np.dtype, ("int8", "int16", "int32", "uint8", "uint16", "uint32", "float16", "float32", "complex64"))}
 )
+_PLAIN_SCALARS = {kind: aval for kind, aval in TYPED_SCALARS.items() if aval.dtype in _PLAIN}
 _WIDE = frozenset(map(np.dtype, ("int64", "uint64", "float64", "complex128")))
 _MOST = 2**31
 
@@ -97,9 +98,7 @@ def plain_type(x: Any) -> ShapedArray | None:
         return _plain_array(*key) if aval is None else aval
     if kind is float or kind is bool or kind is complex or (kind is int and -_MOST <= x < _MOST):
         return python_scalar_aval(kind)
-    if isinstance(x, np.generic) and x.dtype in _PLAIN:
-        return _plain_array((), x.dtype)
-    return None
+    return _PLAIN_SCALARS.get(kind)
 
 
 _plain_types: dict[tuple[Any, np.dtype], ShapedArray] = {}  # of NumPy arrays; cleared when there are many

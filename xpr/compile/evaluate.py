@@ -7,7 +7,7 @@ parameters. Operations that hold jaxprs (`call=True`) are compiled as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
 from typing import Any, ClassVar, NamedTuple
@@ -16,7 +16,7 @@ from xpr import dtypes
 from xpr.backend import compiler, devices
 from xpr.backend.array import Array, result
 from xpr.backend.buffers import moved
-from xpr.backend.operands import operand_buffer
+from xpr.backend.operands import host_value, operand_buffer
 from xpr.backend.sharding import NamedSharding
 from xpr.backend.stablehlo_module import Module
 from xpr.compile.committed import device_of
@@ -25,7 +25,7 @@ from xpr.compile.lower import lower_jaxpr, lower_operation
 from xpr.compile.partition import mesh_of, mesh_with_devices, run_partitioned
 from xpr.compile.reference import reference_eval
 from xpr.compile.tiering import is_operation_tiered, is_tiered
-from xpr.config import settings
+from xpr.config import native_code_wanted, settings
 from xpr.core.avals import ShapedArray, aval_of, is_key
 from xpr.core.interpreter import Trace, Tracer, context, install_base
 from xpr.core.jaxpr import Jaxpr, JaxprEqn, Var, constvars_to_invars, jaxprs_in_params
@@ -36,6 +36,17 @@ from xpr.core.source import here
 from xpr.errors import UnsupportedRule
 from xpr.passes.physical import physical
 from xpr.transforms.on_arrays import on_arrays, run_on_arrays
+
+try:
+    from xpr.compile import _known_operations
+except ImportError:
+    _known_operations = None  # type: ignore[assignment]
+
+
+def _aval(x: Any) -> ShapedArray:
+    if isinstance(x, Tracer):
+        raise x.misused()
+    return aval_of(x)
 
 
 class OperationPlan:
@@ -82,6 +93,14 @@ class OperationPlan:
         self.execute, self.handlers = executable.raw.execute_sharded, executable.handlers
 
 
+# The results of an operation that has a plan, if no operand was put on a device by name: what `EvalTrace` does with
+# most operations, in C. NotImplemented for others, and where a run fails, which is then tried once more.
+run_known: Callable[[Primitive, Sequence[Any], dict[str, Any]], Any] | None = None
+if _known_operations is not None and native_code_wanted():
+    _known_operations.bind(Array, OperationPlan, settings, without_warnings, _aval, host_value, operand_buffer)
+    run_known = _known_operations.run_known
+
+
 class EvalTrace(Trace):
     """Runs operations."""
 
@@ -96,6 +115,10 @@ class EvalTrace(Trace):
         """Nothing: a guard on transfers is another interpreter, `GuardingTrace`."""
 
     def process(self, primitive: Primitive, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
+        if run_known is not None:
+            results = run_known(primitive, args, params)
+            if results is not NotImplemented:
+                return results
         if primitive.evaluate is not None:
             for x in args:
                 if type(x) is not Array:
@@ -188,12 +211,6 @@ def make_plan(
 def _reference_on_words(words: Jaxpr, values: Sequence[Any], **params: Any) -> list[Any]:
     """The `reference` of an operation on random keys, for words of the keys."""
     return reference_eval(words, (), *values)
-
-
-def _aval(x: Any) -> ShapedArray:
-    if isinstance(x, Tracer):
-        raise x.misused()
-    return aval_of(x)
 
 
 def run_on_several(

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Sequence
+from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from xpr import dtypes
+from xpr.config import settings
 from xpr.core.explicit import ExplicitSharding, dimension_text, explicit_sharding, sums_text
 from xpr.core.hi_types import AbstractValue, AvalQDD
 from xpr.core.memory import MemorySpace, space_of_kind
@@ -440,6 +442,11 @@ class Zero:
 
 def python_scalar_aval(kind: type) -> ShapedArray:
     """The type of a Python scalar of a class, weak unless it is `bool`."""
+    return _python_scalar_aval(kind, settings.enable_x64)
+
+
+@cache
+def _python_scalar_aval(kind: type, is_wide: bool) -> ShapedArray:
     return ShapedArray((), dtypes.of_python(kind), kind is not bool)
 
 

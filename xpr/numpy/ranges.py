@@ -218,7 +218,7 @@ def linspace(
     if _known(start, stop) and not is_symbolic_dim(num):
         with np.errstate(all="ignore"):
             values, step = np.linspace(*_hosts(start, stop), num, endpoint, True, axis=axis)
-        result, distance = _rounded(values, target), _rounded(step, computed)
+        result, distance = _rounded(values, target), _rounded(step, computed) if retstep else None
     else:
         start, stop = (convert(asarray_like(x), computed) for x in (start, stop))
         result = _converted(_between(start, stop, num, endpoint, axis), target)

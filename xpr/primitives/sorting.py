@@ -308,9 +308,11 @@ def _top_k_abstract(avals: Sequence[ShapedArray], *, k: int, axis: int) -> list[
 
 
 def _top_k_reference(values: Sequence[Any], *, k: int, axis: int) -> list[Any]:
-    x = np.moveaxis(np.asarray(values[0]), axis, -1)
+    x, last = np.asarray(values[0]), np.ndim(values[0]) - 1
+    x = x if axis == last else np.moveaxis(x, axis, last)
     order = ordering.np_order_of([~ordering.np_ordered(x, merge_zeros=False)])[..., :k]
-    return [np.moveaxis(ordering.np_read_rows(x, order), -1, axis), np.moveaxis(order, -1, axis)]
+    outs = [ordering.np_read_rows(x, order), order]
+    return outs if axis == last else [np.moveaxis(out, last, axis) for out in outs]
 
 
 def _top_k_lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, k: int, axis: int) -> list[Value]:
