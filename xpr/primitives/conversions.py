@@ -44,10 +44,13 @@ def _convert_reference(values: Sequence[Any], *, new_dtype: np.dtype, weak_type:
     if new_dtype == dtypes.bool_:
         return [x != 0]
     if x.dtype in FLOATS and new_dtype in INTEGERS:
-        bounds = dtypes.iinfo(new_dtype)
-        wide = np.nan_to_num(x.astype(np.float64), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        bounds, wide = dtypes.iinfo(new_dtype), x.astype(np.float64)
+        widest = np.int64 if bounds.min < 0 else np.uint64
         low, high = wide <= float(bounds.min), wide >= float(bounds.max)
-        inside = np.where(low | high, 0, wide).astype(np.int64 if bounds.min < 0 else np.uint64)
+        outside = low | high | np.isnan(wide)
+        if not outside.any():
+            return [wide.astype(widest).astype(new_dtype)]
+        inside = np.where(outside, 0, wide).astype(widest)
         return [np.where(low, bounds.min, np.where(high, bounds.max, inside)).astype(new_dtype)]
     if {x.dtype, new_dtype} <= INTEGERS and x.dtype.kind == new_dtype.kind == "V":
         x = x.astype(np.int8)  # ml_dtypes has no conversions between all of its integers
