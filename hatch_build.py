@@ -15,6 +15,7 @@ FOLDER = Path("xpr", "backend", "c")
 LIBRARY = FOLDER / "native.so"
 MODULES = [
     Path("xpr", "_trees.c"),
+    Path("xpr", "backend", "_waiting.c"),
     Path("xpr", "compile", "_known_calls.c"),
     Path("xpr", "compile", "_known_operations.c"),
 ]

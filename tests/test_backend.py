@@ -801,17 +801,53 @@ class TestEndOfTheProcess:
     def test_it_waits_for_programs_whose_calls_are_known(self, monkeypatch):
         product, x = xpr.jit(lambda x: x @ x), jnp.ones((200, 200))
         product(x)
-        waiting.tokens.clear()
+        waiting.kept.clear()
         product(x)
-        assert len(waiting.tokens) == 1
+        assert len(waiting.kept) == 1
+
+    def test_it_waits_by_small_results(self):
+        """They take less time than tokens, and don't count as arrays that are alive."""
+        x = jnp.ones(20_000, jnp.float16)
+        line = xpr.jit(lambda x: (x[:3000] * 2 + 1) * x[0])
+        for run, shape in ((lambda: line(x), (3000,)), (lambda: xpr.lax.add(x, x), (20_000,))):
+            run()
+            waiting.kept.clear()
+            run()
+            (kept,) = waiting.kept
+            assert kept.aval.shape == shape
+            kept.block_until_ready()
+            xpr.live_arrays()
+            assert not waiting.kept
+
+    def test_it_waits_for_programs_that_start_after_the_handler(self):
+        out = run_python("""
+            import atexit
+            atexit.register(lambda: print(len(waiting.kept), f(x).shape, len(waiting.kept)))
+            import xpr, xpr.numpy as jnp
+            from xpr.backend import waiting
+            f = xpr.jit(lambda x: (x @ x)[0])
+            x = jnp.ones((500, 500))
+            for _ in range(3):
+                f(x), xpr.lax.dot(x, x)
+        """)
+        assert out == "0 (500,) 0\n"
+
+    def test_what_is_kept_may_be_deleted(self, monkeypatch):
+        monkeypatch.setattr(waiting, "most_in_background", 0)
+        line, x = xpr.jit(lambda x: x * 2 + 1), jnp.ones(3000)
+        results = [line(x) for _ in range(3)]
+        waiting.kept.extend([y.buffer for y in results])
+        for y in results:
+            y.delete()
+        assert float(line(x)[0]) == 3
 
     def test_more_programs_than_are_kept(self, monkeypatch):
         monkeypatch.setattr(waiting, "most_in_background", 2)
-        most = max(len(waiting.tokens), 3)  # those of other tests
+        most = max(len(waiting.kept), 3)  # those of other tests
         x = jnp.ones((200, 200))
         for _ in range(5):
             y = xpr.jit(lambda x: x @ x)(x)
-        assert float(y[0, 0]) == 200 and len(waiting.tokens) <= most
+        assert float(y[0, 0]) == 200 and len(waiting.kept) <= most
 
 
 class TestShortestPath:
@@ -840,7 +876,11 @@ class TestShortestPath:
 
     def test_of_programs_in_the_background(self):
         run, keeps = self.run_of(lambda x: x @ x, jnp.ones((200, 200)))
-        assert type(run.__self__).__module__.startswith("jaxlib") and keeps
+        assert type(run.__self__).__module__.startswith("jaxlib") and keeps is waiting.Waiting.AT_EXIT
+
+    def test_of_programs_in_the_background_with_small_results(self):
+        run, keeps = self.run_of(lambda x: x * 2 + 1, jnp.ones(3000))
+        assert type(run.__self__).__module__.startswith("jaxlib") and keeps is waiting.Waiting.AT_EXIT_BY_RESULT
 
     def test_of_large_programs(self):
         x = jnp.ones((600, 600))

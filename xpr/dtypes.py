@@ -278,7 +278,7 @@ def finfo(dtype: Any) -> Any:
     >>> jnp.finfo("float16").bits, jnp.finfo(jnp.ones(3)).bits, jnp.finfo(float).bits
     (16, 32, 64)
     """
-    return ml_dtypes.finfo(in_numpy(dtype))
+    return _finfo(in_numpy(dtype))
 
 
 def iinfo(int_type: Any) -> Any:
@@ -290,7 +290,10 @@ def iinfo(int_type: Any) -> Any:
     >>> jnp.iinfo("int8").max, jnp.iinfo(jnp.arange(3)).bits, jnp.iinfo(int).bits
     (127, 32, 64)
     """
-    return ml_dtypes.iinfo(np.dtype(int) if type(int_type) is int else in_numpy(int_type))
+    return _iinfo(np.dtype(int) if type(int_type) is int else in_numpy(int_type))
+
+
+_finfo, _iinfo = cache(ml_dtypes.finfo), cache(ml_dtypes.iinfo)
 
 
 def in_numpy(dtype: Any) -> np.dtype:

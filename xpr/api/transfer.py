@@ -16,6 +16,7 @@ from xpr.backend.devices import Device, is_device
 from xpr.backend.layout import Format
 from xpr.backend.sharding import NamedSharding, PartitionSpec, Sharding
 from xpr.backend.shards import check_has_local_devices
+from xpr.backend.waiting import forget_ended
 from xpr.compile import transfer_guard
 from xpr.compile.argument_shardings import known_device
 from xpr.compile.placement import to_device
@@ -260,6 +261,7 @@ def live_arrays(platform: str | None = None) -> list[Array]:
     True
     """
     found = []
+    forget_ended()
     for buffer in devices.devices(platform)[0].client.live_arrays():
         aval = ShapedArray(tuple(buffer.aval.shape), np.dtype(buffer.aval.dtype))
         device = device_of(buffer)

@@ -6,8 +6,9 @@ programs. Therefore only programs that have loops or much to do are watched, and
 first ran is run directly from then on.
 
 NOTE [end of the process]: XLA runs programs of 1000 operations or more in the background, and doesn't end its threads
-when the process ends: libc then frees what a running program uses, and the process may crash. So the tokens of programs
-in the background are kept, and waited for when Python exits.
+when the process ends: libc then frees what a running program uses, and the process may crash. So of each program in
+the background something is kept that tells when it has ended, and that is waited for when Python exits: its first
+result, if that is small, or else a token, which takes XLA a microsecond more.
 """
 
 from __future__ import annotations
@@ -24,10 +25,17 @@ from typing import Any
 
 from xpr.backend import runtime
 from xpr.backend.tiers import TieredProgram
+from xpr.config import native_code_wanted
+
+try:
+    from xpr.backend import _waiting
+except ImportError:
+    _waiting = None  # type: ignore[assignment]
 
 LARGE = 2e8  # operations, or bytes read and written
 SOON = 0.01  # seconds
 SYNCHRONOUS = 1000  # operations: XLA:CPU runs programs of fewer ones in the thread that calls them
+SMALL = 1 << 16  # bytes of a result that may be kept in place of a token
 
 # How many programs may run in the background before the first is waited for; 0 once Python exits. XLA:CPU runs at most
 # 32 at a time on each device.
@@ -40,6 +48,7 @@ class Waiting(IntEnum):
     NEVER = 0
     AT_EXIT = 1  # by a token that is kept, see NOTE [end of the process]
     AT_ONCE = 2  # since the run may fail, and another way is taken then
+    AT_EXIT_BY_RESULT = 3  # by the first result
 
 
 class _ThreadState(threading.local):
@@ -137,28 +146,50 @@ def runs_in_background(program: Any) -> bool:
     return type(program.raw if type(program) is WatchedProgram else program) is BackgroundProgram
 
 
-tokens: deque[Any] = deque()  # those of programs that may be running in the background
+kept: deque[Any] = deque()  # tokens and results of programs that may be running in the background
 
 
-def keep_until_done(token: Any) -> None:
-    """Keeps the token of a program, for which the process waits before it ends: see NOTE [end of the process]."""
-    tokens.append(token)
-    if len(tokens) > most_in_background:
+def _keep_until_done(done: Any) -> None:
+    """Keeps the token or a result of a program, for which the process waits: see NOTE [end of the process]."""
+    kept.append(done)
+    if len(kept) > most_in_background:
         _wait_for_the_first()
+
+
+keep_until_done: Callable[[Any], None] = _keep_until_done
+if _waiting is not None and native_code_wanted():
+    _waiting.bind(kept, globals())
+    keep_until_done = _waiting.keep_until_done
 
 
 def _wait_for_the_first() -> None:
     try:
-        tokens.popleft().block_until_ready()
+        kept.popleft().block_until_ready()
     except (IndexError, RuntimeError):  # another thread took it; what it failed with comes up where a result is read
         pass
+
+
+def forget_ended() -> None:
+    """Drops the results that are kept of programs that have ended."""
+    for _ in range(len(kept)):
+        try:
+            first = kept.popleft()
+        except IndexError:  # another thread took it
+            return
+        if not _has_ended(first):
+            kept.append(first)
+
+
+def _has_ended(done: Any) -> bool:
+    """Whether a result tells that its program has ended; tokens can't tell."""
+    return hasattr(done, "is_ready") and (done.is_deleted() or done.is_ready())
 
 
 @atexit.register
 def _wait_for_all() -> None:
     global most_in_background
     most_in_background = 0
-    while tokens:
+    while kept:
         _wait_for_the_first()
     for worker in [*interrupted, *_workers]:  # a thread that frees XLA's objects must not be ended by Python
         worker.tasks.put(None)
@@ -244,10 +275,10 @@ interrupted: list[_Worker] = []  # those whose program went on when the main thr
 
 
 def _forget_threads() -> None:
-    """Forgets threads and tokens in a forked process, which has no threads of its parent."""
+    """Forgets threads, and programs that run, in a forked process, which has no threads of its parent."""
     _workers.clear()
     interrupted.clear()
-    tokens.clear()
+    kept.clear()
     _this_thread.has_started_long = False
 
 

@@ -7,7 +7,7 @@
 /* The fields of a `KnownProgram`. */
 enum { RUN, HANDLERS, WAITING, CONSTANTS, UNUSED, AVALS, DEVICES, UNFLATTEN, DONATED, PLAN, FAILED };
 /* When its results are waited for, see `Waiting` in backend/waiting.py. */
-enum { NEVER, AT_EXIT, AT_ONCE };
+enum { NEVER, AT_EXIT, AT_ONCE, AT_EXIT_BY_RESULT };
 /* The kinds of nodes in its plan, see `plan_of` there. */
 enum { TUPLE, LIST, DICT, NAMEDTUPLE, REGISTERED, DATACLASS };
 
@@ -193,11 +193,13 @@ static long waiting_of(PyObject *program) { return PyLong_AsLong(PyTuple_GET_ITE
 
 /* Has the process end after the program, or lets other calls use the buffers that were written for it. */
 static int after_run(PyObject *program, PyObject *execution, PyObject *outs, PyObject *written) {
-    PyObject *token, *done = NULL;
-    if (waiting_of(program) == AT_EXIT) {
-        token = PyObject_CallMethodNoArgs(execution, s_consume_token);
-        if (token) done = PyObject_CallOneArg(keep_until_done, token);
-        Py_XDECREF(token);
+    long waiting = waiting_of(program);
+    PyObject *kept, *done = NULL;
+    if (waiting == AT_EXIT || waiting == AT_EXIT_BY_RESULT) {
+        if (waiting == AT_EXIT) kept = PyObject_CallMethodNoArgs(execution, s_consume_token);
+        else kept = Py_NewRef(PyList_GET_ITEM(outs, 0));
+        if (kept) done = PyObject_CallOneArg(keep_until_done, kept);
+        Py_XDECREF(kept);
         Py_XDECREF(done);
         return done ? 0 : -1;
     }

@@ -19,6 +19,7 @@ from xpr.backend.buffers import moved
 from xpr.backend.operands import host_value, operand_buffer
 from xpr.backend.sharding import NamedSharding
 from xpr.backend.stablehlo_module import Module
+from xpr.backend.waiting import Waiting, keep_until_done
 from xpr.compile.committed import device_of
 from xpr.compile.host import HOST_LIMIT, host_values, runs_on_host, without_warnings
 from xpr.compile.lower import lower_jaxpr, lower_operation
@@ -57,7 +58,8 @@ class OperationPlan:
     """
 
     __slots__ = (
-        "reference", "on_host", "out_avals", "device", "committed_to", "program", "calls_python", "execute", "handlers"
+        "reference", "on_host", "out_avals", "device", "committed_to", "program", "calls_python", "execute", "handlers",
+        "keeps_result",
     )  # fmt: skip
 
     def __init__(
@@ -71,6 +73,7 @@ class OperationPlan:
         self.calls_python = False  # then it is `program` that runs, and `execute` remains None
         self.execute: Any = None
         self.handlers: Any = None
+        self.keeps_result = False  # the process is to wait for the first result before it ends, see backend/waiting.py
 
     def compile(self, primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> None:
         if self.calls_python:
@@ -90,14 +93,19 @@ class OperationPlan:
             text, self.out_avals, self.device, name=name, codegen=module.codegen_of_operation(),
             is_tiered=is_operation_tiered(self.out_avals),
         )  # fmt: skip
-        self.execute, self.handlers = executable.raw.execute_sharded, executable.handlers
+        path = executable.hot_path()
+        self.keeps_result = path is not None and path[2] is Waiting.AT_EXIT_BY_RESULT
+        self.execute = path[0] if path is not None and self.keeps_result else executable.raw.execute_sharded
+        self.handlers = executable.handlers
 
 
 # The results of an operation that has a plan, if no operand was put on a device by name: what `EvalTrace` does with
 # most operations, in C. NotImplemented for others, and where a run fails, which is then tried once more.
 run_known: Callable[[Primitive, Sequence[Any], dict[str, Any]], Any] | None = None
 if _known_operations is not None and native_code_wanted():
-    _known_operations.bind(Array, OperationPlan, settings, without_warnings, _aval, host_value, operand_buffer)
+    _known_operations.bind(
+        Array, OperationPlan, settings, without_warnings, _aval, host_value, operand_buffer, keep_until_done
+    )
     run_known = _known_operations.run_known
 
 
@@ -170,6 +178,8 @@ class EvalTrace(Trace):
             if on_device is None:
                 raise
             outs = plan.execute(on_device).consume_with_handlers(plan.handlers)
+        if plan.keeps_result:
+            keep_until_done(outs[0])
         if plan.committed_to is None:
             return [Array(aval, None, b) for aval, b in zip(plan.out_avals, outs)]
         return [Array(aval, None, b, plan.committed_to) for aval, b in zip(plan.out_avals, outs)]

@@ -146,7 +146,7 @@ class KnownCalls:
         plain = [aval for x, aval in zip(call.leaves, types) if type(x) is not Array]
         unused: list[list[Writable]] | None = None
         # A result tells when the program has ended.
-        can_tell = handlers and waiting is not Waiting.AT_EXIT and not donated
+        can_tell = handlers and waiting in (Waiting.NEVER, Waiting.AT_ONCE) and not donated
         if can_tell and are_writable(plain, devices.default_device()):
             unused = []
         failed = None
@@ -310,6 +310,8 @@ def _call_in(
             return NotImplemented  # the general path raises an error, moves arrays, or calls Python
         if waiting is Waiting.AT_EXIT:
             keep_until_done(results.consume_token())
+        elif waiting is Waiting.AT_EXIT_BY_RESULT:
+            keep_until_done(outs[0])
         elif unused is not None and written is not None and outs[0].is_ready():
             unused.append(written)
     for x in arrays:

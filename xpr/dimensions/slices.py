@@ -48,8 +48,11 @@ def broadcast_sizes(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
     Raises:
       ValueError: they don't broadcast.
     """
-    if not any(is_symbolic_dim(n) for shape in shapes for n in shape):
-        return tuple(map(int, np.broadcast_shapes(*map(tuple, shapes))))
+    others = {tuple(shape) for shape in shapes if shape}  # than ()
+    if len(others) < 2:
+        return others.pop() if others else ()
+    if not any(is_symbolic_dim(n) for shape in others for n in shape):
+        return tuple(map(int, np.broadcast_shapes(*others)))
     ndim = max(map(len, shapes))
     result = []
     for column in zip(*[(1,) * (ndim - len(shape)) + tuple(shape) for shape in shapes]):

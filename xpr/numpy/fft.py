@@ -52,7 +52,10 @@ def _transformed(name: str, kind: str, a: Any, s: Any, axes: Any, norm: str | No
     steps = [(kind if i == 0 else _OF_OTHER_AXES[kind], *group) for i, group in enumerate(groups)]
     for step, step_axes, step_lengths in reversed(steps) if kind == "IRFFT" else steps:
         last = list(range(len(shape) - len(step_axes), len(shape)))
-        a = moveaxis(primitives.fft(moveaxis(a, step_axes, last), step, step_lengths), last, step_axes)
+        if step_axes == last:
+            a = primitives.fft(a, step, step_lengths)
+        else:
+            a = moveaxis(primitives.fft(moveaxis(a, step_axes, last), step, step_lengths), last, step_axes)
     return _normalized(a, math.prod(lengths), norm, "I" not in kind)
 
 
