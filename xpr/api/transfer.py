@@ -277,6 +277,8 @@ def block_until_ready(x: Any) -> Any:
     >>> xpr.block_until_ready([jnp.ones(2)])
     [Array([1., 1.], dtype=float32)]
     """
+    if type(x) is Array:
+        return x.block_until_ready()
     leaves = tree.leaves(x)
     buffers = [leaf._buffer for leaf in leaves if type(leaf) is Array and leaf._buffer is not None]
     if buffers:

@@ -243,7 +243,8 @@ class Array(metaclass=_OfArrays):
         >>> jnp.ones(2).block_until_ready()
         Array([1., 1.], dtype=float32)
         """
-        if (buffer := self.present_buffer()) is not None:
+        buffer = self.present_buffer() if self._buffer is None else self._buffer
+        if buffer is not None:
             buffers.block([buffer])
         return self
 

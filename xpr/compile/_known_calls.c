@@ -14,10 +14,10 @@ enum { TUPLE, LIST, DICT, NAMEDTUPLE, REGISTERED, DATACLASS };
 static PyTypeObject *array, *known_calls, *numpy_scalar; /* the classes of arrays, of `KnownCalls`, */
 static Py_ssize_t aval_at, host_at, buffer_at, device_at; /* and where the instances of the first two have their slots */
 static Py_ssize_t direct_at, in_trees_at, in_nodes_at, static_at, by_value_at, offered_at;
-static PyObject *context, *settings, *config, *plain_type, *put, *new_buffers, *keep_until_done, *wait_for, *cache_key;
+static PyObject *context, *settings, *config, *plain_type, *put, *new_buffers, *keep_until_done, *cache_key;
 static PyObject *dtype_class, *inexact;
 static PyObject *flatten_plain, *flatten_nodes; /* the functions that flatten arguments for the two tables of trees */
-static PyObject *s_buffer, *s_call, *s_consume_token, *s_consume_with_handlers, *s_dtype, *s_is_ready;
+static PyObject *s_block_until_ready, *s_buffer, *s_call, *s_consume_token, *s_consume_with_handlers, *s_dtype, *s_is_ready;
 static PyObject *s_keyed, *s_runs_known_calls, *s_trace, *s_trace_key, *s_updates;
 
 #define SLOT(object, at) (*(PyObject **)((char *)(object) + (at)))
@@ -228,8 +228,8 @@ static PyObject *run(PyObject *program, PyObject *buffers, PyObject *written) {
             s_consume_with_handlers, consumed, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     }
     if (outs && waiting_of(program) == AT_ONCE) {
-        PyObject *done = PyObject_CallOneArg(wait_for, outs);
-        if (!done) Py_CLEAR(outs);
+        PyObject *done = PyObject_CallMethodNoArgs(PyList_GET_ITEM(outs, 0), s_block_until_ready);
+        if (!done) Py_CLEAR(outs); /* the program has failed: all of its results tell that */
         Py_XDECREF(done);
     }
     if (!outs && PyErr_ExceptionMatches(PyExc_RuntimeError)) {
@@ -603,7 +603,7 @@ static const struct {
     {"Array", (PyObject **)&array}, {"KnownCalls", (PyObject **)&known_calls}, {"context", &context},
     {"settings", &settings}, {"config", &config}, {"INEXACT", &inexact}, {"dtype", &dtype_class},
     {"generic", (PyObject **)&numpy_scalar}, {"plain_type", &plain_type}, {"cache_key", &cache_key},
-    {"keep_until_done", &keep_until_done}, {"wait", &wait_for}, {"put", &put},
+    {"keep_until_done", &keep_until_done}, {"put", &put},
     {"new_buffers", &new_buffers},
     {"flatten_plain", &flatten_plain}, {"flatten_nodes", &flatten_nodes},
 };
@@ -633,6 +633,7 @@ static PyMethodDef functions[] = {
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_known_calls", NULL, -1, functions};
 
 PyMODINIT_FUNC PyInit__known_calls(void) {
+    s_block_until_ready = PyUnicode_InternFromString("block_until_ready");
     s_buffer = PyUnicode_InternFromString("buffer");
     s_call = PyUnicode_InternFromString("call");
     s_consume_token = PyUnicode_InternFromString("consume_token");

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr import config, dtypes, tree
-from xpr.backend import devices, runtime
+from xpr.backend import devices
 from xpr.backend.argument_buffers import Writable, are_writable, writable_buffers
 from xpr.backend.array import Array
 from xpr.backend.buffers import Buffer
@@ -302,7 +302,7 @@ def _call_in(
             results = run(buffers, waiting is Waiting.AT_EXIT)
             outs = results.consume_with_handlers(handlers)
             if waiting is Waiting.AT_ONCE:
-                wait(outs)
+                outs[0].block_until_ready()  # raises what the program failed with, as all of its results would
         except RuntimeError:
             if failed is not None:
                 failed()
@@ -403,11 +403,6 @@ class KnownCaller:
         raise NotImplementedError
 
 
-def wait(results: list[Buffer]) -> None:
-    """Raises the error that results hold; those of a program that runs in the thread that calls it are there."""
-    runtime._jax.batched_block_until_ready(results)
-
-
 call_known: Callable[[KnownCalls, tuple[Any, ...], dict[str, Any]], Any] = _call_known
 _flatten: Callable[[Any], tuple[list[Any], Any] | None] = flatten_plain
 in_c = _known_calls is not None and tree.flatten_natively is not None
@@ -415,7 +410,7 @@ if in_c:
     _known_calls.bind({
         "Array": Array, "KnownCalls": KnownCalls, "context": context, "settings": settings, "config": vars(config),
         "INEXACT": dtypes.INEXACT, "dtype": np.dtype, "generic": np.generic, "plain_type": plain_type,
-        "cache_key": cache_key, "keep_until_done": keep_until_done, "wait": wait, "put": _put,
+        "cache_key": cache_key, "keep_until_done": keep_until_done, "put": _put,
         "new_buffers": _new_buffers, "flatten_plain": tree.flatten_natively, "flatten_nodes": _flatten_nodes,
     })  # fmt: skip
     call_known, _flatten = _known_calls.call_known, tree.flatten_natively
