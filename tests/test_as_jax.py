@@ -11,12 +11,13 @@ from tests.processes import ROOT
 from xpr.numpy import promotion
 
 
-def run(code, *arguments, tmp_path, fails=False):
+def run(code, *arguments, tmp_path, fails=False, environment=None):
     """What a script prints that is run under the alias."""
     script = tmp_path / "script.py"
     script.write_text(textwrap.dedent(code))
     command = [sys.executable, "-m", "xpr.as_jax", *arguments[:1], str(script), *arguments[1:]]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={"PYTHONPATH": str(ROOT)})
+    environment = {"PYTHONPATH": str(ROOT), **(environment or {})}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment)
     assert (done.returncode != 0) == fails, done.stderr
     return done.stdout if not fails else done.stdout + done.stderr
 
@@ -46,6 +47,21 @@ def test_modules_are_those_of_xpr(tmp_path):
         "0.10.2 (0, 10, 2) True 0.10.2", "True True True True", "[2. 2.] 0.3989423", "True True False",
         "[True, True, False]",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("checked", [None, "1"])
+def test_indices_out_of_range_are_clamped_as_in_jax(tmp_path, checked):
+    code = """
+        import jax, jax.numpy as jnp
+        x = jnp.arange(6).reshape(2, 3)
+        print(x[5], x[-7, 1], x[:, 9], x.at[4].set(0).sum(), jax.jit(lambda x: x[0, 8])(x), x[1, 2], x[1:, ::-1])
+        """
+    environment = {} if checked is None else {"XPR_CHECK_STATIC_INDICES": checked}
+    out = run(code, tmp_path=tmp_path, fails=checked is not None, environment=environment)
+    if checked is None:
+        assert out == "[3 4 5] 1 [2 5] 15 2 5 [[5 4 3]]\n"
+    else:
+        assert "IndexError: index 5 out of bounds for axis 0 with size 2" in out
 
 
 def test_modules_that_are_names_of_others(tmp_path):

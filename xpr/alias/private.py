@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import importlib
 import importlib.metadata
+import os
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
@@ -424,12 +425,15 @@ def _subclasses(of: type[Any]) -> Iterator[type]:
 
 
 def adapt() -> None:
-    """Changes xpr in a process with the alias: no warning where numbers lose precision, and JAX's names of classes.
+    """Changes xpr in a process with the alias: what JAX allows without a word is allowed, and classes have JAX's names.
 
     Libraries ask for `__module__` and `__qualname__` of the classes of arrays, tracers and jitted functions.
     """
     # JAX says nothing of arrays in 64 bits that become 32, and numpyro's and others' tests take warnings for errors
     promotion.warn_of_changed_values = _ignored
+    # nor of an index beyond the end of an axis, on which libraries rely, as in branches that are not taken
+    if "XPR_CHECK_STATIC_INDICES" not in os.environ:
+        xpr.config.update("check_static_indices", False)
     # chex finds functions that `jit` has made by the text of their type
     jit_module.PjitFunction = jit_module.JitFunction  # type: ignore[attr-defined]
     jit_module.JitFunction.__qualname__ = "PjitFunction"

@@ -68,7 +68,7 @@ def getitem(x: Any, index: Any) -> Any:
     >>> xpr.jit(lambda x: x[x > 1].sum())(x)
     Array(14, dtype=int32)
     """
-    plain = is_plain(index) and settings.check_static_indices
+    plain = is_plain(index)
     if type(x) is Array:
         host = host_of(x) if x._device is None else host_to_index(x)
         if host is not None:
@@ -80,7 +80,11 @@ def getitem(x: Any, index: Any) -> Any:
                     pass  # arrays of indices out of bounds, which are no error; or an error that is explained below
     if plain:
         shape = x.aval.shape
-        return read_static(x, shape, expanded(index if type(index) is tuple else (index,), shape))
+        try:
+            return read_static(x, shape, expanded(index if type(index) is tuple else (index,), shape))
+        except IndexError:
+            if settings.check_static_indices:
+                raise
     mask = unknown_mask(index)
     selected = None if mask is None else select_by(x, index, mask, getitem)
     return read(x, index) if selected is None else selected

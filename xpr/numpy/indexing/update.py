@@ -341,9 +341,13 @@ def _updated(x: Any, index: Any, values: Any, operation: Operation, flags: dict[
             return _updated(x, sized.inner, values, operation, flags, wraps)
         window = dynamic_slice(x, sized.starts, sized.sizes)
         return dynamic_update_slice(x, _updated(window, sized.inner, values, operation, flags, wraps), sized.starts)
-    plain = is_plain(index) and flags["mode"] is None and wraps and settings.check_static_indices
+    plain = is_plain(index) and flags["mode"] is None and wraps
     if plain and not aval_of(x).is_symbolic:
-        return _update_static(x, expanded(index if type(index) is tuple else (index,), shape), values, operation)
+        try:
+            return _update_static(x, expanded(index if type(index) is tuple else (index,), shape), values, operation)
+        except IndexError:
+            if settings.check_static_indices:
+                raise
     mask = _leading_mask(index, shape)
     if mask is not None:
         done = _update_masked(x, mask, values, operation)
