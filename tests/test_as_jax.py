@@ -64,6 +64,28 @@ def test_indices_out_of_range_are_clamped_as_in_jax(tmp_path, checked):
         assert "IndexError: index 5 out of bounds for axis 0 with size 2" in out
 
 
+def test_integers_wrap_around_as_in_jax(tmp_path):
+    out = run(
+        """
+        import jax, jax.numpy as jnp
+        x = jnp.array([1, 2], jnp.uint8)
+        negative = x * -1, x + 300, jnp.where(x > 1, x, -1), x.at[0].set(-1), jax.jit(lambda x: -1 * x)(x)
+        for y in (*negative, x & -1, x * 7):
+            print(y, y.dtype, end="; ")
+        for f in (lambda: jnp.array(300, jnp.uint8), lambda: x + 2**40):
+            try:
+                f()
+            except OverflowError as error:
+                print(error)
+        """,
+        tmp_path=tmp_path,
+    )
+    values = "[255 254]", "[45 46]", "[255   2]", "[255   2]", "[255 254]", "[1 2]", "[ 7 14]"
+    *lines, too_large = out.splitlines()
+    assert lines == ["".join(f"{value} uint8; " for value in values) + "Python int 300 too large to convert to uint8."]
+    assert "1099511627776 too large to convert to int32" in too_large
+
+
 def test_modules_that_are_names_of_others(tmp_path):
     out = run(
         """

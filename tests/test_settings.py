@@ -492,6 +492,20 @@ def test_static_indices_out_of_range_are_clipped_where_they_are_not_checked():
             x[0, 0, 0]
 
 
+def test_python_integers_out_of_range_wrap_around_where_they_are_not_checked():
+    x = jnp.array([1, 2], jnp.uint8)
+    products = (lambda x: x * -1, lambda x: 300 + x, lambda x: jnp.where(x > 1, x, -2), lambda x: x.at[1].add(-3))
+    for product in (*products, *map(xpr.jit, products)):
+        with pytest.raises(OverflowError, match=r"Python int.* (out of bounds|too large|too small) "):
+            product(x)
+    with override("check_python_integers", False):
+        for product in (*products, *map(xpr.jit, products)):
+            assert product(x).dtype == jnp.uint8
+        assert [product(x).tolist() for product in products] == [[255, 254], [45, 46], [254, 2], [1, 255]]
+        with pytest.raises(OverflowError, match="too large to convert to int32"):
+            x + 2**40
+
+
 def test_seeds_are_offset():
     with override("random_seed_offset", 3):
         offset = [

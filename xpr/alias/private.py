@@ -431,9 +431,11 @@ def adapt() -> None:
     """
     # JAX says nothing of arrays in 64 bits that become 32, and numpyro's and others' tests take warnings for errors
     promotion.warn_of_changed_values = _ignored
-    # nor of an index beyond the end of an axis, on which libraries rely, as in branches that are not taken
-    if "XPR_CHECK_STATIC_INDICES" not in os.environ:
-        xpr.config.update("check_static_indices", False)
+    # nor of indices beyond the end of an axis, as numpyro's in branches that are not taken, and of integers that the
+    # dtype of the other operand can't hold, as distrax' unsigned arrays times -1
+    for name in ("check_static_indices", "check_python_integers"):
+        if f"XPR_{name.upper()}" not in os.environ:
+            xpr.config.update(name, False)
     # chex finds functions that `jit` has made by the text of their type
     jit_module.PjitFunction = jit_module.JitFunction  # type: ignore[attr-defined]
     jit_module.JitFunction.__qualname__ = "PjitFunction"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -40,16 +41,17 @@ def _converter(aval: ShapedArray, kind: type) -> Callable[[Any], Any] | None:
     if dtype != aval.dtype or weak != aval.weak_type or dtypes.is_narrowed(dtype):  # which no scalar has
         return None
     if not weak:
-        return dtype.type
+        wraps = dtype in dtypes.INTEGERS and not settings.check_python_integers
+        return partial(_typed_int, dtype=dtype) if wraps else dtype.type
     return complex if dtype in dtypes.COMPLEX else float if dtype in dtypes.FLOATS else int
 
 
-_converters: dict[tuple[ShapedArray, type, bool, str], Callable[[Any], Any] | None] = {}
+_converters: dict[tuple[ShapedArray, type, bool, str, bool], Callable[[Any], Any] | None] = {}
 
 
 def converter(aval: ShapedArray, kind: type) -> Callable[[Any], Any] | None:
     """The conversion of Python scalars to the dtype of `aval`, cached; None if the array is converted instead."""
-    key = (aval, kind, settings.enable_x64, settings.explicit_x64_dtypes)
+    key = (aval, kind, settings.enable_x64, settings.explicit_x64_dtypes, settings.check_python_integers)
     try:
         return _converters[key]
     except KeyError:
@@ -187,7 +189,19 @@ def convert(x: Any, dtype: np.dtype, weak: bool = False) -> Any:
 
 
 def _typed_int(x: int, dtype: np.dtype) -> Any:
-    return integer(x, dtype) if dtype in dtypes.INTEGERS else np.asarray(x).astype(dtype)[()]
+    """A Python integer as an operand of a dtype, modulo its range where `check_python_integers` is off.
+
+    Raises:
+      OverflowError: the dtype can't represent it.
+    """
+    if dtype not in dtypes.INTEGERS:
+        return np.asarray(x).astype(dtype)[()]
+    try:
+        return integer(x, dtype)
+    except OverflowError:
+        if settings.check_python_integers:
+            raise
+    return np.asarray(integer(x, dtypes.of_python(int))).astype(dtype)[()]
 
 
 def as_operand(x: Any) -> Any:
