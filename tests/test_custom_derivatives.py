@@ -1066,7 +1066,20 @@ def test_jacobians_by_integers_with_symbolic_zeros():
     f = xpr.custom_vjp(lambda x, y: (x, x))
     f.defvjp(lambda x, y: ((x.value, x.value), None), lambda _, g: (g[0], g[1]), symbolic_zeros=True)
     rows = xpr.jacrev(xpr.jit(f), argnums=(0, 1), allow_int=True)(4.0, np.ones(3, np.int32))
-    assert rows[0][1].shape == (3,) and rows[0][1].dtype == xpr.dtypes.float0 and rows[1][0] == 0.0
+    assert rows[0][1].tolist() == [0, 0, 0] and rows[0][1].dtype == np.int32 and rows[1][0] == 0.0
+
+
+@pytest.mark.parametrize(
+    "ct, by", [(1, 2.0), (True, 2.0), (np.int32(3), np.float16(2)), (3.0, 2j), (np.ones(2, int), X)]
+)
+def test_a_cotangent_of_a_narrower_kind_is_converted(ct, by):
+    f = xpr.custom_vjp(lambda x: x)
+    f.defvjp(lambda x: (x, None), lambda _, g: (ct,))
+    gradient = xpr.vjp(f, by)[1](jnp.ones_like(by))[0]
+    assert gradient.dtype == jnp.asarray(by).dtype and (gradient == ct).all()
+    f.defvjp(lambda x: (x, None), lambda _, g: (1j,))
+    with pytest.raises(TypeError, match=r"an output of type c64\[\], and the cotangent .* is of type f32"):
+        xpr.grad(f)(2.0)
 
 
 def test_disable_bwd_checks_takes_cotangents_of_any_shape():

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 import xpr
 import xpr.custom_batching
 import xpr.numpy as jnp
+from tests.peer import agree
 from xpr import dtypes, lax, nn
 from xpr.errors import ArgumentError
 from xpr.testing import check_grads
@@ -229,6 +230,13 @@ def test_jacobians_and_hessian():
     np.testing.assert_allclose(aux, [2, 3])
     jac, aux = xpr.jacrev(lambda x: (x**2, x + 1), has_aux=True)(x)
     np.testing.assert_allclose(jac, np.diag([2.0, 4.0]))
+
+
+def test_jacobians_of_and_by_integers_are_zeros_of_their_dtype():
+    agree(lambda lib: lib.jacfwd(lambda x: (x * x, np.arange(3)))(np.ones(2, np.float32)))
+    agree(lambda lib: lib.jit(lib.jacfwd(lambda x: {"y": x * x, "count": 3}))(2.0))
+    agree(lambda lib: lib.jacfwd(lambda x, y: x.sum().astype(int), argnums=(0, 1))(np.ones((2, 1), np.float32), 3.0))
+    agree(lambda lib: lib.jacrev(lambda x, y: 2.0 * x * y, argnums=(0, 1), allow_int=True)(np.arange(3), 2.0))
 
 
 def test_symbolic_zeros_make_no_equations():

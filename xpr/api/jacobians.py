@@ -11,11 +11,11 @@ from xpr import dtypes, tree
 from xpr.api.grad import NOT_HOLOMORPHIC, check_input, jvp, vjp
 from xpr.api.vmap import vmap
 from xpr.backend.array import from_host
-from xpr.core.avals import aval_of
+from xpr.core.avals import ShapedArray, aval_of, is_float0
 from xpr.core.source import check_function, describe_function
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.numpy.matrices import eye
-from xpr.primitives.shapes import reshape
+from xpr.primitives.shapes import reshape, zeros_like_aval
 from xpr.primitives.sharding_constraint import constrain_to
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import argument_numbers, distinct_positions, named_like
@@ -79,7 +79,7 @@ def jacrev(
       argnums: the positional argument to differentiate by, or a sequence of several.
       has_aux: whether `fun` returns `(result, auxiliary data)`, of which only the result is differentiated.
       holomorphic: a promise that `fun` is holomorphic, with complex arguments and results.
-      allow_int: whether integer arguments are allowed; their derivatives have dtype float0.
+      allow_int: whether integer arguments are allowed; their derivatives are zeros of their dtype.
 
     Returns:
       A function of the same arguments that returns, for each leaf of the result and each leaf of the argument, an array
@@ -201,8 +201,11 @@ def _standard_basis(leaves: Sequence[Any]) -> list[Any]:
 
 def _split_columns(columns: Any, out: Any, point: Sequence[Any], point_tree: Any, argnums: Any) -> Any:
     """(*out, total) as one array (*out, *argument) for each argument leaf."""
-    parts, start = [], 0
     shape = aval_of(out).shape
+    if is_float0(aval_of(columns)):
+        zeros = [_zeros((*shape, *aval_of(x).shape), out) for x in point]
+        return _for_argnums(zeros, point_tree, argnums)
+    parts, start = [], 0
     for x in point:
         aval = aval_of(x)
         part = columns[..., start : start + aval.size]
@@ -213,8 +216,8 @@ def _split_columns(columns: Any, out: Any, point: Sequence[Any], point_tree: Any
 
 def _split_rows(rows: Any, outs: Sequence[Any], x: Any) -> list[Any]:
     """(total, *argument) as one array (*out, *argument) for each leaf of the result."""
-    if aval_of(rows).dtype == dtypes.float0:
-        return [np.zeros((*aval_of(out).shape, *aval_of(x).shape), dtypes.float0) for out in outs]
+    if is_float0(aval_of(rows)):
+        return [_zeros((*aval_of(out).shape, *aval_of(x).shape), x) for out in outs]
     parts, start = [], 0
     for out in outs:
         aval = aval_of(out)
@@ -222,6 +225,12 @@ def _split_rows(rows: Any, outs: Sequence[Any], x: Any) -> list[Any]:
         parts.append(reshape(part, (*aval.shape, *aval_of(x).shape)))
         start += aval.size
     return parts
+
+
+def _zeros(shape: Sequence[Any], like: Any) -> Any:
+    """The derivatives of or by integers or booleans, `like` which they are: zeros of their dtype, as in JAX."""
+    aval = aval_of(like)
+    return zeros_like_aval(ShapedArray(tuple(shape), aval.dtype, aval.weak_type))
 
 
 def _for_argnums(parts: Sequence[Any], point_tree: Any, argnums: Any) -> Any:

@@ -196,7 +196,7 @@ class ShapedArray(AbstractValue):
 
     def str_short(self, short_dtypes: bool = True) -> str:
         """The type as jaxprs print it, `f32[2,3]` or `f32[2@x,3]`; `float32[2,3]` without `short_dtypes`."""
-        dtype = short_name(self.dtype) if short_dtypes else self.dtype.name
+        dtype = short_name(self.dtype) if short_dtypes or is_float0(self) else self.dtype.name
         return f"{dtype}{self._space_text()}{self._shape_text()}"
 
     def _space_text(self) -> str:

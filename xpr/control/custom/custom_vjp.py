@@ -25,7 +25,7 @@ from xpr.core.interpreter import Tracer, current
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.core.refs import Ref
 from xpr.core.source import describe_function, function_name
-from xpr.dtypes import COMPLEX, FLOATS
+from xpr.dtypes import ANY, COMPLEX
 from xpr.errors import ArgumentError, TreeMismatch, UnexpectedTracerError
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.elementwise_rules import PYTHON_SCALARS
@@ -356,8 +356,8 @@ def _checked_ct(ct: Any, expected: ShapedArray, bwd: Callable[..., Any], number:
                 f"of type {have.str_short()}, and the cotangent of that argument is of type {expected.str_short()}."
             )
         return ct
-    kinds = [next((kind for kind in (FLOATS, COMPLEX) if a.dtype in kind), a.dtype) for a in (have, expected)]
-    if have.shape != expected.shape or kinds[0] != kinds[1]:
+    is_narrower = have.dtype in COMPLEX and expected.dtype not in COMPLEX  # an imaginary part would be lost
+    if have.shape != expected.shape or is_narrower or have.dtype not in ANY:
         raise ArgumentError(
             f"Custom VJP bwd rule {describe_function(bwd)}: for output[{number}] the bwd rule produced an output of "
             f"type {have.str_short()}, and the cotangent of that argument is of type {expected.str_short()}. Return an "
