@@ -24,6 +24,7 @@ from xpr.core.source import JVP
 from xpr.primitives.shapes import broadcast_in_dim_p, zeros_like_aval
 from xpr.primitives.sharding_constraint import constrain_to
 from xpr.transforms.flat import as_array
+from xpr.transforms.jvp import push_forward, with_zeros
 from xpr.transforms.leaks import refuse_leaks
 from xpr.transforms.stage import StageTrace, StageTracer, stage
 
@@ -216,6 +217,30 @@ def linearize_flat(
         ]
     linear = trace.tangents.finish([t for t in tangents if t is not None])
     return outs, linear, [t is not None for t in tangents]
+
+
+def push_forward_in_rule(
+    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """`push_forward`, for a jvp rule that differentiates a function of any operations.
+
+    Where the rule is run to linearize, the function is linearized: a loop that carries tangents, such as `while`, has a
+    transpose only then.
+    """
+    if not _is_linearizing():
+        return push_forward(fun, primals, tangents)
+    is_active = [type(t) is not Zero for t in tangents]
+    outs, linear, active_outs = linearize_flat(fun, primals, is_active)
+    moved = eval_jaxpr(linear.jaxpr, linear.consts, *(t for t in tangents if type(t) is not Zero))
+    return outs, with_zeros(moved, active_outs, [aval_of(x) for x in outs])
+
+
+def _is_linearizing() -> bool:
+    """Whether a jvp rule is being run to linearize a function, not to stage a program."""
+    trace: Trace | None = context.trace
+    while trace is not None and not isinstance(trace, (RuleTrace, StageTrace)):
+        trace = trace.parent
+    return isinstance(trace, RuleTrace)
 
 
 class Linearized:

@@ -21,7 +21,7 @@ from xpr.primitives.shapes import broadcast_in_dim, instantiate
 from xpr.primitives.slicing import select
 from xpr.primitives.slicing_in_dim import dynamic_slice_in_dim
 from xpr.text.parameters import register_parameter
-from xpr.transforms.jvp import push_forward
+from xpr.transforms.linearize import push_forward_in_rule
 
 
 def select_rows(running: Any, new: Any, old: Any) -> Any:
@@ -68,7 +68,7 @@ class RowStep:
     def __call__(self, constants: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         (running, *args), (_, *moved) = primals, tangents
         stand_ins = _with_running_arguments(running, args, self.rows)
-        news, new_tangents = push_forward(lambda *xs: eval_jaxpr(self.body, (), *xs), stand_ins, moved)
+        news, new_tangents = push_forward_in_rule(lambda *xs: eval_jaxpr(self.body, (), *xs), stand_ins, moved)
         pairs = [(t, None if at is None else moved[at]) for t, at in zip(new_tangents, self.olds)]
         return self.keep_finished(running, news, args), [
             _keep_finished_tangent(running, new, old) for new, old in pairs
