@@ -476,3 +476,34 @@ def test_messages_about_a_predicate_name_the_function_that_was_called():
     for name in ("check", "debug_check"):
         with pytest.raises(TypeError, match=f"^{name} takes a scalar pred"):
             getattr(checkify, name)(jnp.ones(3) > 0, "never")
+
+
+def test_a_function_that_is_made_anew_is_the_same_program():
+    def made(limit):
+        def f(x, i):
+            for name in ("first", "second"):
+                checkify.check(x[i] < limit, f"{name} {{}}", x[i])
+            return jnp.log(x)
+
+        return xpr.jit(checkify.checkify(f, errors=checkify.all_checks))
+
+    texts = [made(limit).lower(jnp.ones(3), 1).as_text() for limit in (2.0, 2.0, 3.0)]
+    assert texts[0] == texts[1] != texts[2]
+    (one, _), (two, _) = (made(limit)(jnp.ones(3), i) for limit, i in ((2.0, 1), (0.5, 1)))
+    assert xpr.tree.structure(one) == xpr.tree.structure(two)
+    assert one.get() is None and two.get().startswith("first 1.0 (`check` failed) (test_checkify.py:")
+
+
+def test_checks_on_one_line_have_messages_of_their_own():
+    def f(x, least):
+        for limit, what in ((1, [x]), (2, x)):
+            checkify.check(least >= limit, "{}", what)
+        return x
+
+    def of_two_sizes(i):
+        return [x[i] for x in (jnp.ones(3), jnp.ones(2))]
+
+    assert found(f, 1.0, 1) == "1.0 (`check` failed)"
+    assert found(lambda x: f(x, 2), 1.0) is None
+    assert "of f32[2]: index 2" in found(of_two_sizes, 2, errors=checkify.index_checks)
+    assert "of f32[3]: index 3" in found(of_two_sizes, 3, errors=checkify.index_checks)

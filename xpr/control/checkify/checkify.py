@@ -148,7 +148,7 @@ def check(pred: Any, msg: str, *fmt_args: Any, debug: bool = False, **fmt_kwargs
         return f"{msg.format(*args, **kwargs)} (`check` failed)"
 
     slot = tuple([aval_of(x).strip_weak_type() for x in operands])
-    declared = Check(FailedCheckError, repr(msg), message, slot, context.source or here(2))
+    declared = Check(FailedCheckError, repr(msg), message, slot, context.source or here(2), str(in_tree))
     code = select(pred, np.int32(0), np.int32(declared.code))
     check_p.bind(code, *operands, checks=Checks([declared]), debug=bool(debug))
 
@@ -238,7 +238,8 @@ def _checks_of(eqn: JaxprEqn, errors: Errors) -> list[Check]:
     checks = []
     if eqn.primitive.hazard is not None and _KINDS[eqn.primitive.hazard[0]] in errors:
         if eqn.primitive.hazard[0] == INDEX:
-            checks.append(Check(OOBError, "an index", _index_message(eqn.invars[0].aval), (CODE, CODE), eqn.source))
+            aval = eqn.invars[0].aval
+            checks.append(Check(OOBError, "an index", _index_message(aval), (CODE, CODE), eqn.source, aval.str_short()))
         else:
             checks.append(Check(DivisionByZeroError, "a division", lambda _: "division by zero", (), eqn.source))
     if NaNError in errors and any(v.aval.dtype in INEXACT for v in eqn.outvars):

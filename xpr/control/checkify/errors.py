@@ -18,7 +18,7 @@ from xpr.backend.array import Array
 from xpr.backend.operands import host_value
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.core.interpreter import Tracer
-from xpr.core.source import Source, summarize
+from xpr.core.source import Code, Source, summarize
 from xpr.errors import CheckError
 from xpr.primitives.argminmax import argmax
 from xpr.primitives.elementwise import convert_element_type, ne
@@ -26,7 +26,8 @@ from xpr.primitives.slicing_in_dim import dynamic_index_in_dim
 
 Slot = tuple[ShapedArray, ...]
 CODE = ShapedArray((), np.dtype(np.int32))
-_codes = itertools.count(1)
+_numbers = itertools.count(1)
+_codes: dict[Any, int] = {}  # by all that errors of a check say, so that a function traced anew is the same program
 
 
 def first_failed(rows: Sequence[Any]) -> list[Any]:
@@ -45,6 +46,7 @@ class Check:
       describe: from the payload to the message.
       slot: the types of the payload.
       source: the line of the check.
+      form: what `describe` depends on beside `text`.
     """
 
     __slots__ = ("code", "describe", "kind", "slot", "source", "text")
@@ -56,12 +58,19 @@ class Check:
         describe: Callable[[Sequence[Any]], str],
         slot: Slot,
         source: Source | None,
+        form: str = "",
     ):
         self.kind, self.text, self.describe, self.slot, self.source = kind, text, describe, slot, source
-        self.code = next(_codes)
+        key = (kind, text, form, slot, source and (*_place(source[0]), source[1]))
+        self.code = _codes.setdefault(key, next(_numbers))
 
     def exception(self, payload: Sequence[Any]) -> CheckError:
         return self.kind(f"{self.describe(payload)} ({summarize(self.source)})")
+
+
+def _place(code: Code) -> tuple[str, str, int]:
+    """Where the function of a source line is written."""
+    return code.co_filename, code.co_name, code.co_firstlineno
 
 
 class Checks:
