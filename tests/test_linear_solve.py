@@ -235,6 +235,34 @@ def test_roots_of_several_unknowns_found_in_a_loop_of_unknown_length():
 divided = lambda g, y: y / g(1.0)
 
 
+def growth(library, c, x):
+    """1.331 x + 0.331 c, by a loop of which the number of steps is not known."""
+    return library.lax.while_loop(lambda s: s[0] < 3, lambda s: (s[0] + 1, s[1] * 1.1 + c * 0.1), (0, x))[1]
+
+
+def test_equations_with_loops_of_unknown_length():
+    def root(library, c):
+        def solve(f, x):
+            return library.lax.fori_loop(0, 30, lambda _, x: x - f(x) * 0.3, x)
+
+        return library.lax.custom_root(lambda x: growth(library, c, x) - 5 * c, 1.0, solve, lambda g, y: y / g(1.0))
+
+    agree(lambda library: root(library, 2.0))
+    agree(lambda library: library.jvp(lambda c: root(library, c), (2.0,), (1.0,)))
+    slope, f = (5 - 0.331) / 1.331, lambda c: root(xpr, c)
+    for gradient in (xpr.grad(f)(2.0), xpr.jit(xpr.grad(f))(2.0), xpr.vmap(xpr.grad(f))(jnp.array([2.0, 3.0]))):
+        np.testing.assert_allclose(gradient, slope, rtol=1e-5)
+
+    def solution(c, b):
+        def solve(matvec, b):
+            return b / matvec(1.0)
+
+        return lax.custom_linear_solve(lambda x: x * growth(xpr, c, 1.0), b, solve, solve)
+
+    by_c, by_b = xpr.grad(solution, (0, 1))(2.0, 3.0)
+    np.testing.assert_allclose([by_c, by_b], [-3 * 0.331 / 1.993**2, 1 / 1.993], rtol=1e-5)
+
+
 def test_roots_with_auxiliary_data_and_closures():
     def of(y, scale):
         solve = lambda f, x: (jnp.sqrt(y), {"steps": 3, "residual": f(x)})

@@ -25,7 +25,8 @@ from xpr.primitives.elementwise import neg
 from xpr.primitives.shapes import instantiate
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import as_array
-from xpr.transforms.jvp import push_forward
+from xpr.transforms.jvp import with_zeros
+from xpr.transforms.linearize import linearize_flat, push_forward_in_rule
 from xpr.transforms.stage import stage
 
 __all__ = ["custom_root"]
@@ -109,7 +110,7 @@ def _implicit_tangents(
     """The tangents of the root, from those of the values that f closes over."""
     jaxpr = constvars_to_invars(equation.closed)
     x, x_tree = tree.flatten(root)
-    _, residual = push_forward(lambda *cs: eval_jaxpr(jaxpr, (), *cs, *x), consts, moved)
+    _, residual = push_forward_in_rule(lambda *cs: eval_jaxpr(jaxpr, (), *cs, *x), consts, moved)
     if all(type(t) is Zero for t in residual):
         return residual
 
@@ -126,10 +127,13 @@ def _solved_tangents(
     tangent_solve: Callable[..., Any],
 ) -> list[Any]:
     """The solution of the linear equation (df/dx) dx = rhs at x."""
+    every = [True] * len(x)
+    _, linear, is_active = linearize_flat(lambda *xs: eval_jaxpr(jaxpr, (), *consts, *xs), x, every)
+    avals = [aval_of(each) for each in x]
 
     def slope(v: Any) -> Any:
-        _, tangents = push_forward(lambda *xs: eval_jaxpr(jaxpr, (), *consts, *xs), x, tree.leaves(v))
-        return tree.unflatten(x_tree, map(instantiate, tangents))
+        tangents = eval_jaxpr(linear.jaxpr, linear.consts, *tree.leaves(v))
+        return tree.unflatten(x_tree, map(instantiate, with_zeros(tangents, is_active, avals)))
 
     return tree.leaves(custom_linear_solve(slope, tree.unflatten(x_tree, rhs), tangent_solve, tangent_solve))
 

@@ -29,7 +29,7 @@ from xpr.primitives.shapes import instantiate, mapped_to
 from xpr.transforms.batch import batch_jaxpr, names_in
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import as_array
-from xpr.transforms.jvp import push_forward
+from xpr.transforms.linearize import push_forward_in_rule
 from xpr.transforms.stage import stage
 
 __all__ = ["linear_call_p"]
@@ -57,7 +57,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     if any(is_active(moved_linear)):
         terms.append(linear_call_p.bind(*residuals, *map(instantiate, moved_linear), **params))
     if any(is_active(moved)):
-        _, by_residuals = push_forward(
+        _, by_residuals = push_forward_in_rule(
             lambda *xs: eval_jaxpr(params["call_jaxpr"], (), *xs, *linear), residuals, moved
         )  # fmt: skip
         terms.append(by_residuals)

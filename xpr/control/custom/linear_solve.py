@@ -34,7 +34,7 @@ from xpr.text.parameters import register_parameter
 from xpr.transforms.batch import batch_jaxpr
 from xpr.transforms.boundary import boundary
 from xpr.transforms.flat import as_array
-from xpr.transforms.jvp import push_forward
+from xpr.transforms.linearize import push_forward_in_rule
 from xpr.transforms.transpose import transpose_jaxpr
 
 __all__ = ["custom_linear_solve", "custom_linear_solve_p"]
@@ -96,7 +96,9 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, jaxprs: Four, const
     outs = _bind(jaxprs, consts, b)
     x, aux = split_list(outs, len(b))
     if any(type(t) is not Zero for t in moved.matvec):
-        _, residual = push_forward(lambda *a: eval_jaxpr(jaxprs.matvec, (), *a, *x), consts.matvec, moved.matvec)
+        _, residual = push_forward_in_rule(
+            lambda *a: eval_jaxpr(jaxprs.matvec, (), *a, *x), consts.matvec, moved.matvec
+        )
         rhs = [_difference(db, dax) for db, dax in zip(rhs, residual)]
     x_tangents: list[Any] = list(rules.zeros_for(x))
     if any(type(t) is not Zero for t in rhs):
