@@ -187,3 +187,22 @@ def test_rows_differentiate_and_close_over_mapped_values():
     second = xpr.tree.leaves(xpr.hessian(total, (0, 1))(X, 2.0))
     np.testing.assert_allclose(second[0], np.diag(-2 * np.sin(X)), rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(second[1:3], [np.cos(X)] * 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("sequential", [False, True])
+def test_reverse_mode_of_a_loop_of_unknown_length(sequential):
+    def power(x):
+        return lax.while_loop(lambda c: c < 10.0, lambda c: c * x, x)
+
+    if sequential:
+        f = sequential_vmap(power)
+    else:
+        f = custom_vmap(power)
+        f.def_vmap(lambda axis_size, in_batched, xs: (xpr.vmap(power)(xs), True))
+    xs = jnp.array([2.0, 3.0])
+    assert xpr.grad(f)(2.0) == xpr.jit(xpr.grad(f))(2.0) == 32
+    assert xpr.vmap(xpr.grad(f))(xs).tolist() == [32, 27]
+    assert xpr.grad(lambda xs: xpr.vmap(f)(xs).sum())(xs).tolist() == [32, 27]
+    assert xpr.vmap(xpr.vmap(xpr.grad(f)))(xs[None]).tolist() == [[32, 27]]
+    assert xpr.hessian(f)(2.0) == xpr.jacrev(xpr.jacrev(f))(2.0) == 48
+    assert xpr.jvp(xpr.vmap(f), (xs,), (xs,))[1].tolist() == [64, 81]

@@ -224,11 +224,15 @@ def push_forward_in_rule(
 ) -> tuple[list[Any], list[Any]]:
     """`push_forward`, for a jvp rule that differentiates a function of any operations.
 
-    Where the rule is run to linearize, the function is linearized: a loop that carries tangents, such as `while`, has a
-    transpose only then.
+    Where the rule is run to linearize, what it computes of the tangents must have a transpose.
     """
-    if not _is_linearizing():
-        return push_forward(fun, primals, tangents)
+    return (push_forward_linearly if _is_linearizing() else push_forward)(fun, primals, tangents)
+
+
+def push_forward_linearly(
+    fun: Callable[..., Sequence[Any]], primals: Sequence[Any], tangents: Sequence[Any]
+) -> tuple[list[Any], list[Any]]:
+    """`push_forward` by a linear program, which can be transposed, also where `fun` has a `while`."""
     is_active = [type(t) is not Zero for t in tangents]
     outs, linear, active_outs = linearize_flat(fun, primals, is_active)
     moved = eval_jaxpr(linear.jaxpr, linear.consts, *(t for t in tangents if type(t) is not Zero))

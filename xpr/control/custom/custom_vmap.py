@@ -14,20 +14,22 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from xpr import tree
-from xpr.control.activity import is_active
+from xpr.control.activity import Flags, is_active
 from xpr.control.custom import rules
 from xpr.control.custom.rules import CustomFunction, FlatCall
 from xpr.control.groups import consts_after, mask, merge, partition, split_list, unmask
 from xpr.control.scan.function import scan
 from xpr.control.split_results import split_results
 from xpr.core.avals import ShapedArray, Zero, aval_of, is_differentiable, is_float0, same_types
-from xpr.core.jaxpr import Jaxpr, constvars_to_invars
+from xpr.core.interpreter import current
+from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.core.source import describe_function
 from xpr.primitives.elementwise import mul
 from xpr.primitives.shapes import instantiate, mapped_to, move_mapped_axis, reduce_sum
 from xpr.transforms.boundary import boundary
-from xpr.transforms.jvp import jvp_jaxpr, push_forward, with_zeros
+from xpr.transforms.jvp import push_forward, with_zeros
+from xpr.transforms.linearize import LinearizeTrace, push_forward_linearly
 from xpr.transforms.stage import stage
 from xpr.transforms.transpose import backward_pass, transpose_jaxpr
 
@@ -85,23 +87,56 @@ def _bind(closed: Any, operands: Sequence[Any], rule: Rule, name: str) -> list[A
     )
 
 
-def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, call_jaxpr: Jaxpr, rule: Rule, name: str) -> Any:
+def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Any:
     """The call itself, and a call from primals and tangents to tangents alone, with the derivative of the rule.
 
     They are two, so that results stay unmapped where only tangents are mapped.
     """
-    outs = custom_vmap_call_p.bind(*primals, call_jaxpr=call_jaxpr, rule=rule, name=name)
-    active = is_active(tangents)
+    outs = custom_vmap_call_p.bind(*primals, **params)
+    return outs, _tangents(primals, tangents, push_forward, **params)
+
+
+def _linearize(trace: LinearizeTrace, primals: Sequence[Any], tangents: Sequence[Any], params: dict[str, Any]) -> Any:
+    """The same two calls, of which the second can be transposed."""
+    with current(trace.parent):  # type: ignore[arg-type]  # a linearize trace always has one
+        outs = custom_vmap_call_p.bind(*primals, **params)
+    return outs, _tangents(primals, tangents, push_forward_linearly, **params)
+
+
+def _tangents(
+    primals: Sequence[Any], tangents: Sequence[Any], push: Callable[..., Any], *, call_jaxpr: Jaxpr, rule: Rule,
+    name: str,
+) -> list[Any]:  # fmt: skip
+    """The tangents of the results, by a call; `push` differentiates the function and the rule."""
+    active, inexact = is_active(tangents), _inexact(call_jaxpr)
     if not any(active):
-        return outs, rules.zeros_for(outs)
-    closed, _ = jvp_jaxpr(call_jaxpr, active, _inexact(call_jaxpr))
-    _, tangent_vars = split_list(closed.jaxpr.outvars, len(outs))
-    closed = closed.replace(jaxpr=closed.jaxpr.replace(outvars=tangent_vars))
-    moved = _bind(closed, [*primals, *mask(tangents, active)], _jvp_rule(rule, active), name)
-    return outs, with_zeros(moved, _inexact(call_jaxpr), call_jaxpr.out_avals)
+        return with_zeros([], [False] * len(inexact), call_jaxpr.out_avals)
+    moved = _bind(
+        _tangent_jaxpr(call_jaxpr, active, push),
+        [*primals, *mask(tangents, active)],
+        _jvp_rule(rule, active, push),
+        name,
+    )
+    return with_zeros(moved, inexact, call_jaxpr.out_avals)
 
 
-def _jvp_rule(rule: Rule, active: Sequence[bool]) -> Rule:
+def _tangent_jaxpr(jaxpr: Jaxpr, active: Flags, push: Callable[..., Any]) -> ClosedJaxpr:
+    """From primals and active tangents to the tangents of inexact results; cached with the jaxpr."""
+    key = ("custom_vmap tangents", active, push)
+    if key not in jaxpr.memo:
+
+        def run(*args: Any) -> list[Any]:
+            primals, moved = split_list(args, len(active))
+            tangents = with_zeros(moved, active, jaxpr.in_avals)
+            _, out_tangents = push(lambda *xs: eval_jaxpr(jaxpr, (), *xs), primals, tangents)
+            return list(map(instantiate, mask(out_tangents, _inexact(jaxpr))))
+
+        tangent_avals = [a.to_tangent_aval() for a in mask(jaxpr.in_avals, active)]
+        jaxpr.memo[key] = stage(run, [*jaxpr.in_avals, *tangent_avals])
+    return jaxpr.memo[key]
+
+
+def _jvp_rule(rule: Rule, active: Sequence[bool], push: Callable[..., Any]) -> Rule:
     """The rule of the function from primals and tangents to tangents: the derivative of the rule."""
 
     def jvp_rule(size: int, batched: Sequence[bool], rows: Sequence[Any]) -> Any:
@@ -117,7 +152,7 @@ def _jvp_rule(rule: Rule, active: Sequence[bool]) -> Rule:
             outs, outs_batched[:] = rule(size, flags, args)
             return outs
 
-        _, out_tangents = push_forward(run, primals, tangents)
+        _, out_tangents = push(run, primals, tangents)
         inexact = [not is_float0(aval_of(t)) for t in out_tangents]
         return list(map(instantiate, mask(out_tangents, inexact))), mask(outs_batched, inexact)
 
@@ -180,6 +215,7 @@ custom_vmap_call_p = register(
         transpose=_transpose,
         batch=_batch,
         batch_named=_batch_named,
+        linearize=_linearize,
         evaluate=rules.evaluate,
         split=split_results,
         threaded=rules.threaded(lambda: custom_vmap_call_p),
