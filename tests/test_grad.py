@@ -1,6 +1,8 @@
 """Differentiation: values, structures, kinds of arguments, and messages."""
 
+import gc
 import math
+import weakref
 
 import numpy as np
 import pytest
@@ -73,6 +75,22 @@ def test_float0_takes_part_in_no_operation():
     for call in (lambda: nothing + jnp.zeros(()), lambda: jnp.sin(nothing), lambda: xpr.jit(lambda x: x * 2)(nothing)):
         with pytest.raises(TypeError, match="float0s do not support any operations by design"):
             call()
+
+
+def test_linear_functions_keep_no_more_than_residuals():
+    for made in (
+        lambda x: xpr.linearize(lambda x: 2.0 * x, x)[1],
+        lambda x: xpr.vjp(lambda x: 2.0 * x, x)[1],
+        lambda x: xpr.linear_transpose(lambda x: 2.0 * x, x),
+    ):
+        x = jnp.ones(3)
+        reference = weakref.ref(x)
+        kept = made(x)
+        del x
+        gc.collect()
+        assert reference() is None and xpr.tree.leaves(kept(jnp.ones(3)))[0].tolist() == [2, 2, 2]
+        with xpr.checking_leaks():
+            assert xpr.tree.leaves(xpr.jit(made)(1.0)(3.0)) == [6]
 
 
 def test_linear_transpose_of_integers():

@@ -17,7 +17,7 @@ from xpr.control.groups import mask, split_list
 from xpr.core.avals import ShapedArray, Zero, aval_of, is_differentiable, is_float0, same_type, types_of
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
-from xpr.core.refs import Ref
+from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import check_function, describe_function, function_name
 from xpr.errors import ArgumentError, RefError
 from xpr.primitives.shapes import instantiate
@@ -70,7 +70,7 @@ def jvp(
     tangent_leaves, tangent_tree = flatten_arguments(tangents)
     if type(primals) is not type(tangents) or (in_tree is not tangent_tree and in_tree != tangent_tree):
         tree.check_same_structure(primals, tangents, _SAME_STRUCTURE)
-    _check_tangents(leaves, tangent_leaves, "jvp")
+    _check_tangents(list(map(aval_of, leaves)), tangent_leaves, "jvp")
     flat = FunctionWithAux(fun, in_tree) if has_aux else FlatFunction(fun, in_tree)
     leaves, directions = list(map(as_array, leaves)), list(map(_symbolic, tangent_leaves))
     if isinstance(flat, FunctionWithAux):
@@ -121,15 +121,16 @@ _NO_TANGENT = (
 )
 
 
-def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], function: str) -> None:
-    for p, t in zip(primals, tangents):
-        if type(p) is Array and type(t) is Array and p.aval is t.aval and t.aval.dtype in dtypes.INEXACT:
+def _check_tangents(avals: Sequence[Any], tangents: Sequence[Any], function: str) -> None:
+    """Raises an error where tangents don't fit primals of these types."""
+    for aval, t in zip(avals, tangents):
+        if type(t) is Array and t.aval is aval and aval.dtype in dtypes.INEXACT:
             continue  # the usual case
-        if type(p) is Ref:
-            raise RefError(_NO_TANGENT.format(function, p.aval.str_short()))
-        expected, actual = aval_of(p).to_tangent_aval(), aval_of(t)
+        if type(aval) is AbstractRef:
+            raise RefError(_NO_TANGENT.format(function, aval.str_short()))
+        expected, actual = aval.to_tangent_aval(), aval_of(t)
         if expected.is_high or actual.is_high:
-            _check_of_users(f"{function}: the tangent", aval_of(p), expected, actual)
+            _check_of_users(f"{function}: the tangent", aval, expected, actual)
             continue
         varying = actual.varying - expected.varying if function == "linearize" else _NOWHERE
         if expected.shape != actual.shape or expected.dtype != actual.dtype or varying:
@@ -148,7 +149,7 @@ def _check_tangents(primals: Sequence[Any], tangents: Sequence[Any], function: s
                 )
             raise ArgumentError(
                 f"{fault} The tangent of a value of type "
-                f"{aval_of(p).str_short()} has type {expected.str_short()}, and {actual.str_short()} was given.{hint}"
+                f"{aval.str_short()} has type {expected.str_short()}, and {actual.str_short()} was given.{hint}"
             )
 
 
@@ -186,13 +187,14 @@ def linearize(fun: Callable[..., Any], *primals: Any, has_aux: bool = False) -> 
     """
     check_function(fun, "linearize")
     in_tree, leaves, is_active, linear, active_outs, out_tree, values, aux = _linearized(fun, primals, has_aux)
-    out_avals = [aval_of(x) for x in values]
+    in_avals, out_avals = [aval_of(x) for x in leaves], [aval_of(x) for x in values]
 
     def f_jvp(program: Jaxpr, residuals: list[Any], *tangents: Any) -> Any:
         tangent_leaves, tangent_tree = tree.flatten((tangents, {}))
         if tangent_tree != in_tree:
-            tree.check_same_structure(primals, tangents, "linearize: the tangents must have the primals' structure")
-        _check_tangents(leaves, tangent_leaves, "linearize")
+            blank, _ = tree.unflatten(in_tree, [0] * len(in_avals))
+            tree.check_same_structure(blank, tangents, "linearize: the tangents must have the primals' structure")
+        _check_tangents(in_avals, tangent_leaves, "linearize")
         out_tangents = eval_jaxpr(program, residuals, *mask(tangent_leaves, is_active))
         return tree.unflatten(out_tree, map(_tangent_out, with_zeros(out_tangents, active_outs, out_avals)))
 
@@ -528,7 +530,7 @@ def linear_transpose(fun: Callable[..., Any], *primals: Any, reduce_axes: Sequen
         args, _ = tree.unflatten(in_tree, [_tangent_out(r) for r in sums(pulled, copied)])
         return args
 
-    copied = [x if isinstance(x, (Array, Tracer)) else np.zeros(()) for x in leaves]
+    copied = [x if count_copies() and isinstance(x, (Array, Tracer)) else np.zeros(()) for x in leaves]
     return Partial(transposed, closed.consts, copied)
 
 
