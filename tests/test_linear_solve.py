@@ -263,6 +263,27 @@ def test_equations_with_loops_of_unknown_length():
     np.testing.assert_allclose([by_c, by_b], [-3 * 0.331 / 1.993**2, 1 / 1.993], rtol=1e-5)
 
 
+def test_a_tangent_solve_that_knows_the_jacobian():
+    """b = a / 2 and a = c, whose Jacobian is not symmetric: in reverse mode its transpose is solved."""
+
+    def root(library):
+        def tangent_solve(g, y):
+            return {"a": y["a"], "b": (y["b"] + y["a"]) / 2}
+
+        def of(c):
+            return library.lax.custom_root(
+                lambda x: {"a": x["a"] - c, "b": 2 * x["b"] - x["a"]},
+                {"a": 1.0, "b": 1.0},
+                lambda f, x: {"a": c, "b": c / 2},
+                tangent_solve,
+            )
+
+        return library.jacfwd(of)(3.0), library.jacrev(of)(3.0), library.jit(library.jacrev(of))(3.0)
+
+    for jacobian in agree(root):
+        assert jacobian == {"a": 1, "b": 0.5}
+
+
 def test_roots_with_auxiliary_data_and_closures():
     def of(y, scale):
         solve = lambda f, x: (jnp.sqrt(y), {"steps": 3, "residual": f(x)})

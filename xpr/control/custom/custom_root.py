@@ -21,6 +21,7 @@ from xpr.control.tracing import Body, trace_body
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.jaxpr import Jaxpr, constvars_to_invars, eval_jaxpr
 from xpr.dtypes import INEXACT
+from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import neg
 from xpr.primitives.shapes import instantiate
 from xpr.transforms.boundary import boundary
@@ -28,6 +29,7 @@ from xpr.transforms.flat import as_array
 from xpr.transforms.jvp import with_zeros
 from xpr.transforms.linearize import linearize_flat, push_forward_in_rule
 from xpr.transforms.stage import stage
+from xpr.transforms.transpose import backward_pass
 
 __all__ = ["custom_root"]
 
@@ -49,7 +51,8 @@ def custom_root(
       initial_guess: a pytree of arrays.
       solve: `solve(f, initial_guess) -> x` with f(x) = 0.
       tangent_solve: `tangent_solve(g, y) -> x` with g(x) = y for a linear function g; for a scalar f,
-        `lambda g, y: y / g(1.0)`. In reverse mode it is also called with the transpose of g.
+        `lambda g, y: y / g(1.0)`. In reverse mode it is transposed; one that has no transpose, as with a
+        `while_loop`, is called with the transpose of g.
       has_aux: whether `solve` returns a pair of the root and auxiliary data, whose derivatives are zero.
 
     Returns:
@@ -135,7 +138,16 @@ def _solved_tangents(
         tangents = eval_jaxpr(linear.jaxpr, linear.consts, *tree.leaves(v))
         return tree.unflatten(x_tree, map(instantiate, with_zeros(tangents, is_active, avals)))
 
-    return tree.leaves(custom_linear_solve(slope, tree.unflatten(x_tree, rhs), tangent_solve, tangent_solve))
+    def transpose_solve(transposed_slope: Callable[..., Any], ct: Any) -> Any:
+        """The transpose of `tangent_solve`, which may know df/dx and not call g; if it has one."""
+        solver = stage(lambda *ys: tree.leaves(tangent_solve(slope, tree.unflatten(x_tree, ys))), avals)
+        try:
+            cts = backward_pass(solver.jaxpr, solver.consts, tree.leaves(ct), every)
+        except (UnsupportedRule, TypeError):
+            return tangent_solve(transposed_slope, ct)
+        return tree.unflatten(x_tree, map(instantiate, cts))
+
+    return tree.leaves(custom_linear_solve(slope, tree.unflatten(x_tree, rhs), tangent_solve, transpose_solve))
 
 
 def _check_tangent_solve(
