@@ -109,6 +109,17 @@ def test_means_over_areas_and_kernels_of_pytorch(method, shape, antialias):
     peer.beside_jax(f"{method.name}{shape} {antialias}", {"x": x}, ask, compare)
 
 
+@pytest.mark.parametrize("method", [*METHODS[1:], "area", "cubic-pytorch"])
+def test_weights_of_half_precision_images_are_those_of_32_bits(method):
+    x = np.random.RandomState(0).rand(700, 1).astype("bfloat16")
+    for options in ({"antialias": True}, {"antialias": False}):
+        exact = image.resize(x.astype("f"), (1500, 1), method, **options)
+        np.testing.assert_allclose(image.resize(x, (1500, 1), method, **options).astype("f"), exact, atol=0.02)
+        moved = (1500, 1), (0,), np.array([2.0], "f"), np.array([7.0], "f"), method
+        exact = image.scale_and_translate(x.astype("f"), *moved, **options)
+        np.testing.assert_allclose(image.scale_and_translate(x, *moved, **options).astype("f"), exact, atol=0.02)
+
+
 def test_of_two_elements_beside_a_center_the_second_is_the_nearest():
     for size, new_size in [(124, 7), (78, 33), (24, 74), (10, 3), (3, 10)]:
         expected = (2 * np.arange(new_size) + 1) * size // (2 * new_size)

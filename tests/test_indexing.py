@@ -851,11 +851,43 @@ def test_fill_values_are_numbers_or_arrays_of_one(fill):
     assert xpr.jit(lambda x: jnp.take(x, i, fill_value=fill))(x).tolist() == [1, 7]
 
 
-def test_fill_values_are_static_and_of_one_element():
+_FILLED = {
+    "take": lambda x, i, v: jnp.take(x, i, fill_value=v),
+    "take_along_axis": lambda x, i, v: jnp.take_along_axis(x, i, 0, mode="fill", fill_value=v),
+    "get": lambda x, i, v: x.at[i].get(mode="fill", fill_value=v),
+    "compress": lambda x, i, v: jnp.compress(np.array([False, True, False, False]), x, size=2, fill_value=v),
+    "extract": lambda x, i, v: jnp.extract(np.array([False, True, False, False]), x, size=2, fill_value=v),
+    "gather": lambda x, i, v: lax.gather(
+        x, i[:, None], lax.GatherDimensionNumbers((), (0,), (0,)), (1,), mode="fill", fill_value=v
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("use", _FILLED.values(), ids=list(_FILLED))
+def test_fill_values_may_be_traced_and_have_derivatives(use):
+    x, i = jnp.arange(4.0), jnp.array([1, 9])
+    assert xpr.jit(use)(x, i, 7.0).tolist() == [1, 7]
+    assert xpr.jit(use)(x.astype(int), i, 7.0).tolist() == [1, 7]
+    assert xpr.vmap(use, (None, None, 0))(x, i, jnp.array([7.0, 8.0])).tolist() == [[1, 7], [1, 8]]
+    total = lambda x, v: (use(x, i, v) * np.array([2.0, 3.0])).sum()
+    of_x, of_fill = xpr.grad(total, (0, 1))(x, 7.0)
+    assert of_x.tolist() == [0, 2, 0, 0] and of_fill == 3
+    with pytest.raises(ValueError, match=r"fill_value must be a number, and is an array of shape \(2,\)"):
+        xpr.jit(use)(x, i, np.array([1.0, 2.0]))
+
+
+def test_fill_values_are_read_in_no_other_mode():
+    assert xpr.jit(lambda x, v: x.at[jnp.array([1, 9])].get(mode="clip", fill_value=v))(jnp.arange(4), 7).tolist() == [
+        1,
+        3,
+    ]
+    empty = xpr.jit(lambda v: jnp.zeros((0,)).at[jnp.array([1, 9])].get(mode="fill", fill_value=v))
+    assert empty(7.0).tolist() == [7, 7]
+
+
+def test_fill_values_are_of_one_element():
     x = jnp.arange(4)
     for use in (lambda v: jnp.take(x, 9, fill_value=v), lambda v: x.at[9].get(mode="fill", fill_value=v)):
-        with pytest.raises(xpr.errors.ConcretizationTypeError, match="fills elements out of bounds needs the value"):
-            xpr.jit(use)(1)
         with pytest.raises(ValueError, match=r"fill_value must be a number, and is an array of shape \(2,\)"):
             use(np.array([1, 2]))
 

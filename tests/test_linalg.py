@@ -393,6 +393,15 @@ def test_norms_of_nothing() -> None:
     assert [x.shape for x in jnp.linalg.lstsq(jnp.ones((3, 0)), jnp.ones(3))] == [(0,), (1,), (), (0,)]
 
 
+def test_tolerances_of_least_squares_may_be_traced_and_negative_ones_are_epsilon():
+    a, b = np.diag([1.0, 1e-3, 3e-7]).astype("f"), np.ones(3, "f")
+    rank = lambda rcond: jnp.linalg.lstsq(a, b, rcond)[2]
+    for rcond, expected in ((0.1, 1), (1e-5, 2), (-1.0, 3), (0.0, 3)):
+        assert rank(rcond) == xpr.jit(rank)(rcond) == expected
+    assert rank(None) == 2
+    assert xpr.vmap(rank)(jnp.array([0.1, -1.0])).tolist() == [1, 3]
+
+
 def test_singular_tridiagonal_matrices_are_perturbed() -> None:
     """The solution is then large, finite, and, for inverse iteration, near the null space."""
     dl, d, du = np.float32([0, -1, -1]), np.float32([1, 2, 1]), np.float32([-1, -1, 0])  # whose null space is of ones

@@ -290,6 +290,17 @@ def test_derivatives_of_what_is_made_of_traced_bounds() -> None:
     np.testing.assert_allclose(xpr.jit(lambda a: jnp.logspace(a, 2, 3))(0.0), [1, 10, 100], rtol=1e-5)
     columns = xpr.jit(lambda a: jnp.linspace(a, 2, 4, axis=1))(jnp.zeros((2, 3)))
     np.testing.assert_allclose(columns[1], np.linspace(np.zeros(3), 2, 4), rtol=1e-6)
+    for bounds in (
+        (1.0, np.array([2.0, 3.0, 4.0])),
+        (np.ones((3, 1)), np.array([2.0, 3.0])),
+        (np.array([2.0, 3.0]), 9.0),
+    ):
+        for axis in range(-1, 2):
+            samples = xpr.jit(lambda a, b, axis=axis: jnp.geomspace(a, b, 5, axis=axis))(*bounds)
+            np.testing.assert_allclose(samples, np.geomspace(*bounds, 5, axis=axis), rtol=1e-5)
+    for function in (jnp.linspace, jnp.geomspace, jnp.logspace):
+        with pytest.raises(ValueError, match="axis 2 is out of bounds"):
+            xpr.jit(lambda a, function=function: function(a, 2.0, 5, axis=2))(jnp.ones(3))
     np.testing.assert_allclose(xpr.jacrev(lambda v: jnp.vander(v, 3))(jnp.array([2.0])).reshape(-1), [4, 1, 0])
 
 

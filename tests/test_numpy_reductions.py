@@ -354,6 +354,14 @@ def test_derivatives(call):
     check_grads_in_numpy(lambda x: evaluate(call, xpr, {**NAMES, "x": x}), (X,), order=1)
 
 
+def test_variances_of_too_few_elements_have_derivative_zero_where_they_are_not_used() -> None:
+    x = np.array([[1.0, np.nan], [2.0, 4.0]], "f")
+    total = lambda x: jnp.nansum(jnp.nanvar(x, axis=1, ddof=1))
+    assert xpr.grad(total)(x).tolist() == [[0, 0], [-2, 2]]
+    total = lambda y: jnp.nansum(jnp.var(y, axis=1, where=~np.isnan(x), ddof=1))
+    assert xpr.grad(total)(x).tolist() == [[0, 0], [-2, 2]]
+
+
 def test_nan_stays_out_of_the_derivative():
     x = jnp.array([[1.0, np.nan, 3.0], [2.0, 5.0, np.nan]])
     for function in (jnp.nansum, jnp.nanmean, jnp.nanvar, jnp.nanstd, jnp.nanmax):

@@ -83,24 +83,26 @@ def _weights(
 
     Input element i is at i + 1/2, output element j at (j + 1/2 - translation) / scale. Where an image shrinks,
     `antialias` widens the kernels, so that all input elements have weight. Elements outside of the image have no
-    weight, or, for CUBIC_PYTORCH without `antialias`, the values of the edges.
+    weight, or, for CUBIC_PYTORCH without `antialias`, the values of the edges. Weights of 16 bits are computed in
+    float32, since positions beyond 256 are no numbers of bfloat16.
     """
+    wide = dtypes.float32 if dtype.itemsize < 4 else dtype
     inverse = 1.0 / scale
     width = jnp.maximum(inverse, 1.0) if antialias else 1.0
-    positions = (jnp.arange(new_size, dtype=dtype) + 0.5) * inverse - translation * inverse - 0.5
+    positions = (jnp.arange(new_size, dtype=wide) + 0.5) * inverse - translation * inverse - 0.5
     repeats_edges = method is ResizeMethod.CUBIC_PYTORCH and not antialias
     if method is ResizeMethod.AREA:
-        ends = positions[None, :] + 0.5 * (1 + inverse * jnp.array([-1.0, 1.0], dtype)[:, None])
-        starts = jnp.arange(size, dtype=dtype)[:, None]
+        ends = positions[None, :] + 0.5 * (1 + inverse * jnp.array([-1.0, 1.0], wide)[:, None])
+        starts = jnp.arange(size, dtype=wide)[:, None]
         weights = jnp.maximum(0, jnp.minimum(ends[1:], starts + 1) - jnp.maximum(ends[:1], starts))
     else:
         kernel = _KERNELS[ResizeMethod.CUBIC if method is ResizeMethod.CUBIC_PYTORCH and antialias else method]
         beyond = 2 if repeats_edges else 0
-        elements = jnp.arange(-beyond, size + beyond, dtype=dtype)[:, None]
+        elements = jnp.arange(-beyond, size + beyond, dtype=wide)[:, None]
         weights = kernel(jnp.abs(positions[None, :] - elements) / width)
         if repeats_edges:
             weights = (
-                jnp.zeros((size, new_size), dtype).at[jnp.clip(elements[:, 0], 0, size - 1).astype(int)].add(weights)
+                jnp.zeros((size, new_size), wide).at[jnp.clip(elements[:, 0], 0, size - 1).astype(int)].add(weights)
             )
     total = jnp.sum(weights, axis=0, keepdims=True)
     is_some = jnp.abs(total) > 1000.0 * float(dtypes.finfo(jnp.float32).eps)

@@ -359,10 +359,6 @@ class Tracer:
         """The value as a bound of a slice."""
         return operator.index(self._value_for(TracerSliceError, "A bound of a slice", _FOR_SLICE))
 
-    def static_number(self, use: str) -> Any:
-        """The value as an array or a number; `use` says what for in the message where it is unknown."""
-        return self._value_for(ConcretizationTypeError, use, _FOR_VALUE)
-
     def item(self, *args: Any) -> Any:
         """The value as a Python scalar."""
         return self._value_for(ConcretizationTypeError, f"{_ABSTRACT}.item()", _FOR_VALUE).item(*args)

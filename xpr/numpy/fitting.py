@@ -100,7 +100,7 @@ def polyfit(
     scaled, residuals, rank, singular = lstsq(powers, values, rcond)
     solution = scaled / (scale[:, None] if y.aval.ndim == 2 else scale)
     if full:
-        return solution, residuals, rank, singular, asarray_like(np.asarray(rcond, scale.aval.dtype))
+        return solution, residuals, rank, singular, asarray_like(rcond)
     if not cov:
         return solution
     covariance = inv(powers.T @ powers) / (scale[:, None] * scale)

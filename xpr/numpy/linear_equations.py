@@ -26,6 +26,7 @@ from xpr.numpy.decompositions import default_tolerance, matrices_of
 from xpr.numpy.einstein import einsum
 from xpr.numpy.promotion import asarray_like, convert, promote_dtypes
 from xpr.numpy.reshaping import moveaxis, reshape
+from xpr.numpy.where_select import where
 from xpr.primitives import elementwise as e
 from xpr.primitives.composites import broadcast_shapes
 from xpr.primitives.cumulative import cumprod
@@ -432,7 +433,8 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tu
     Args:
       a: a matrix [m, n].
       b: [m] or [m, k].
-      rcond: singular values up to `rcond` times the greatest count as 0; None for max(m, n) epsilon.
+      rcond: singular values up to `rcond` times the greatest count as 0; None for max(m, n) epsilon, and a negative
+        number for epsilon.
       numpy_resid: whether residuals are an empty array where they are in NumPy: where the rank is not n, or m <= n. It
         can't be traced.
 
@@ -459,7 +461,9 @@ def lstsq(a: Any, b: Any, rcond: Any = None, *, numpy_resid: bool = False) -> tu
         squares = e.square(e.abs(b if b.aval.ndim == 2 else expand_dims(b, (1,))))
         residuals = full((0,), 0, real) if numpy_resid and m <= n else reduce_sum(squares, (0,))
         return full((n, *kept), 0, a.aval.dtype), residuals, full((), 0, dtypes.of_python(int)), full((0,), 0, real)
-    rtol = _tolerance(rcond if rcond is None or rcond >= 0 else None, a)
+    if rcond is not None:
+        rcond = where(asarray_like(rcond) < 0, float(dtypes.finfo(dtypes.real_part_of(a.aval.dtype)).eps), rcond)
+    rtol = _tolerance(rcond, a)
     x, s = _lstsq(a, b if b.aval.ndim == 2 else expand_dims(b, (1,)), rtol)
     x = reshape(x, (n, *b.aval.shape[1:]))
     rank = reduce_sum(

@@ -24,7 +24,7 @@ from xpr.numpy.powers import power
 from xpr.numpy.promotion import SCALARS, asarray_like, common_dtype, convert, requested_dtype
 from xpr.numpy.rounding import floor as round_down
 from xpr.primitives.dimension_values import size_as
-from xpr.primitives.shapes import broadcast_in_dim, expand_dims, move_axis, reshape
+from xpr.primitives.shapes import broadcast_in_dim, expand_dims, move_axis, one_axis, reshape
 from xpr.primitives.sharding_constraint import sharded
 from xpr.primitives.slicing import iota_p
 
@@ -242,10 +242,10 @@ def _between(start: Any, stop: Any, num: Any, endpoint: bool, axis: int) -> Any:
         last = size_as(max_dim(num - endpoint, 1), dtype)
         shape: tuple[Any, ...] = num, *(1,) * ndim
         t = reshape(divide(_iota(num, dtype), last), shape)
-        return move_axis(add(multiply(1 - t, start), multiply(t, stop)), 0, axis % (ndim + 1))
+        return move_axis(add(multiply(1 - t, start), multiply(t, stop)), 0, one_axis(axis, ndim + 1))
     t = np.linspace(0.0, 1.0, num, endpoint).reshape(num, *(1,) * ndim)
     start, stop = multiply(from_host((1 - t).astype(dtype)), start), multiply(from_host(t.astype(dtype)), stop)
-    return move_axis(add(start, stop), 0, axis % (ndim + 1))
+    return move_axis(add(start, stop), 0, one_axis(axis, ndim + 1))
 
 
 def logspace(
@@ -313,8 +313,8 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     start, stop = (convert(asarray_like(x), computed) for x in (start, stop))
     direction = sign(start)
     low, high = (log10(divide(x, direction)) for x in (start, stop))
-    samples = move_axis(logspace(low, high, num, endpoint, 10.0, computed, axis), axis % (aval_of(start).ndim + 1), 0)
-    return _converted(move_axis(multiply(direction, samples), 0, axis % aval_of(samples).ndim), target)
+    samples = multiply(direction, logspace(low, high, num, endpoint, 10.0, computed))
+    return _converted(move_axis(samples, 0, one_axis(axis, aval_of(samples).ndim)), target)
 
 
 def _converted(x: Any, dtype: np.dtype) -> Any:

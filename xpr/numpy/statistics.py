@@ -230,7 +230,8 @@ def _divided(
         count = count_where(where, axes, dtype, names)
     count = e.sub(count, convert(as_operand(ddof), dtype))
     enough = e.gt(count, dtype.type(0))
-    return e.div(total, select_scalar(enough, count, dtype.type(np.nan)))
+    quotient = e.div(total, select_scalar(enough, count, dtype.type(1)))
+    return select_scalar(enough, quotient, dtype.type(np.nan))  # so that what is not used of it has derivative 0
 
 
 @compiled_eagerly("axis", "ddof", "correction")

@@ -19,7 +19,7 @@ from xpr.compile.evaluate import EvalTrace
 from xpr.compile.host import HOST_LIMIT
 from xpr.config import settings
 from xpr.core.avals import ShapedArray, aval_of
-from xpr.core.interpreter import context
+from xpr.core.interpreter import Tracer, context
 from xpr.dimensions.expressions import is_symbolic_dim, surely_below
 from xpr.dimensions.slices import is_decided
 from xpr.numpy.creation import asarray
@@ -38,11 +38,11 @@ from xpr.numpy.indexing.normalize import (
     normal_form,
 )  # fmt: skip
 from xpr.numpy.indexing.sized import sized_index
-from xpr.numpy.promotion import as_operand
+from xpr.numpy.promotion import as_operand, convert
 from xpr.primitives.dynamic_slices import dynamic_slice, dynamic_slice_p, one_dtype, wrapped
-from xpr.primitives.gather.gather_scatter import gather_p
-from xpr.primitives.gather.windows import CLIP, FILL_OR_DROP, PROMISE_IN_BOUNDS, GatherScatterMode, fill_of, static_fill
-from xpr.primitives.shapes import full, reshape, rev, squeeze_p
+from xpr.primitives.gather.gather_scatter import gather_or_fill
+from xpr.primitives.gather.windows import CLIP, FILL_OR_DROP, PROMISE_IN_BOUNDS, GatherScatterMode, fill_of
+from xpr.primitives.shapes import broadcast_in_dim, full, reshape, rev, squeeze_p
 from xpr.primitives.slicing import broadcasted_iota, slice_p
 
 Shape = tuple[int, ...]
@@ -189,7 +189,6 @@ def read(
     indexers = normal_form(index, shape, mode, wrap_negative_indices)
     if mode is None and not any(type(e) in (np.ndarray, Flag) or len(getattr(e, "shape", ())) for e in indexers):
         return _read_scalars(x, shape, indexers, wrap_negative_indices)
-    fill_value = static_fill(fill_value)
     plan = gather_plan(indexers, shape, wrap_negative_indices)
     gather_mode = PROMISE_IN_BOUNDS if mode is None or plan.inside else GatherScatterMode.from_any(mode)
     return _gathered(x, plan, gather_mode, fill_value, indices_are_sorted, unique_indices)
@@ -204,9 +203,12 @@ def _gathered(
     empty = [axis for axis in plan.numbers.collapsed_slice_dims if not aval.shape[axis]]
     if empty:
         if mode is FILL_OR_DROP:
-            return full(plan.result, fill_of(aval.dtype, fill_value), aval.dtype)
+            fill = (
+                convert(fill_value, aval.dtype) if isinstance(fill_value, Tracer) else fill_of(aval.dtype, fill_value)
+            )
+            return broadcast_in_dim(fill, plan.result, ())
         raise IndexError(f"index is out of bounds for axis {empty[0]} with size 0")
-    out = gather_p.bind(
+    out = gather_or_fill(
         x,
         plan.indices,
         dimension_numbers=plan.numbers,

@@ -26,7 +26,7 @@ from xpr.numpy.reshaping import ravel
 from xpr.numpy.rounding import clip
 from xpr.primitives.dynamic_slices import wrapped
 from xpr.primitives.elementwise import convert_element_type, sub
-from xpr.primitives.gather.gather_scatter import gather_p
+from xpr.primitives.gather.gather_scatter import gather_or_fill
 from xpr.primitives.gather.scatter import scatter_p
 from xpr.primitives.gather.windows import (
     PROMISE_IN_BOUNDS,
@@ -236,7 +236,7 @@ def take_along_axis(
         return full(rows.shape, 0, aval.dtype)
     if not aval.shape[axis]:
         raise IndexError(f"take_along_axis: there is nothing to take along axis {axis}, whose size is 0.")
-    return gather_p.bind(
+    return gather_or_fill(
         arr,
         rows.indices,
         dimension_numbers=rows.numbers,

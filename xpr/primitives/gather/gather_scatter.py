@@ -16,10 +16,11 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of, is_key
+from xpr.core.interpreter import Tracer
 from xpr.core.primitive import Primitive, is_linear, register
 from xpr.dimensions.expressions import as_size, surely_below
 from xpr.primitives.bytes_moved import reading, updating_each
-from xpr.primitives.elementwise import clamp, eq, neg
+from xpr.primitives.elementwise import clamp, convert_element_type, eq, neg
 from xpr.primitives.flops import per_update
 from xpr.primitives.gather import windows
 from xpr.primitives.gather.bounds_checks import INDEX, outside
@@ -51,7 +52,7 @@ from xpr.primitives.shapes import (
     transpose,
     zeros_like_aval,
 )
-from xpr.primitives.slicing import broadcasted_iota, select_n, slice_
+from xpr.primitives.slicing import broadcasted_iota, select, select_n, slice_
 
 __all__ = ["gather", "gather_p", "scatter_add", "scatter_add_p", "scatter_sub", "scatter_sub_p"]
 
@@ -249,14 +250,15 @@ def gather(
       indices_are_sorted: a promise that the starts are sorted.
       mode: for windows that are partly out of bounds, see `GatherScatterMode`; None to promise that
         there are none.
-      fill_value: fills windows out of bounds; None for nan, the least number of signed integers and the greatest of
-        unsigned ones.
+      fill_value: a number that fills windows out of bounds, which may be traced; None for nan, the least number of
+        signed integers and the greatest of unsigned ones.
 
     Returns:
       An array with the axes of the windows and of the indices, as the dimension numbers say.
 
     Raises:
-      TypeError: shapes and dimension numbers don't fit together, or `fill_value` is traced.
+      TypeError: shapes and dimension numbers don't fit together.
+      ValueError: `fill_value` has an axis.
 
     >>> from xpr import lax, numpy as jnp
     >>> rows = lax.GatherDimensionNumbers(offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0,))
@@ -269,7 +271,7 @@ def gather(
     if 0 in indices.shape[:-1] and len(sizes) == aval.ndim:  # no windows at all, which may then be of any size
         check_numbers("gather", numbers, aval, indices, len(numbers.offset_dims) + indices.ndim - 1)
         return full(windows.result_shape(numbers, aval.shape, indices.shape, sizes), 0, aval.dtype)
-    return gather_p.bind(
+    return gather_or_fill(
         operand,
         start_indices,
         dimension_numbers=numbers,
@@ -277,8 +279,19 @@ def gather(
         indices_are_sorted=bool(indices_are_sorted),
         unique_indices=bool(unique_indices),
         mode=GatherScatterMode.PROMISE_IN_BOUNDS if mode is None else GatherScatterMode.from_any(mode),
-        fill_value=windows.static_fill(fill_value),
+        fill_value=fill_value,
     )
+
+
+def gather_or_fill(operand: Any, indices: Any, *, mode: GatherScatterMode, fill_value: Any, **params: Any) -> Any:
+    """A gather whose fill value may be traced: where windows are out of bounds, it is selected instead of them."""
+    if mode is not FILL_OR_DROP or not isinstance(fill_value, Tracer) or fill_value.aval.ndim:
+        return gather_p.bind(operand, indices, mode=mode, fill_value=windows.static_fill(fill_value), **params)
+    aval = aval_of(operand)
+    inside = gather_p.bind(full(aval.shape, True, dtypes.bool_), indices, mode=mode, fill_value=False, **params)
+    windows_inside = gather_p.bind(operand, indices, mode=mode, fill_value=0, **params)
+    fill = broadcast_in_dim(convert_element_type(fill_value, aval.dtype), aval_of(windows_inside).shape, ())
+    return select(inside, windows_inside, fill)
 
 
 # -- What the scatters share. Their updates have the layout of what a gather with the same numbers reads.

@@ -21,6 +21,7 @@ import numpy as np
 
 from xpr import dtypes
 from xpr.backend.array import Array
+from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.text.parameters import register_parameter
 
@@ -147,19 +148,16 @@ def default_fill(dtype: np.dtype) -> Any:
 
 
 def static_fill(fill_value: Any) -> Any:
-    """The fill value of an operation as its parameter: None, or a number that equals itself as a key.
+    """The fill value of an operation as its parameter: a number that equals itself as a key; None where it is traced.
 
     Raises:
-      ConcretizationTypeError: it is traced, and only its type is known.
       ValueError: it is an array of one axis or more.
     """
-    if isinstance(fill_value, Tracer):
-        fill_value = fill_value.static_number("The value that fills elements out of bounds")
-    if isinstance(fill_value, (np.ndarray, Array)):
-        number = np.asarray(fill_value)
-        if number.ndim:
-            raise ValueError(f"fill_value must be a number, and is an array of shape {number.shape}.")
-        fill_value = number[()]
+    if isinstance(fill_value, (np.ndarray, Array, Tracer)):
+        shape = aval_of(fill_value).shape
+        if shape:
+            raise ValueError(f"fill_value must be a number, and is an array of shape {shape}.")
+        fill_value = None if isinstance(fill_value, Tracer) else np.asarray(fill_value)[()]
     return np.nan if isinstance(fill_value, (float, np.floating)) and fill_value != fill_value else fill_value
 
 
