@@ -318,7 +318,6 @@ def test_what_cuda_has_not() -> None:
     ("lax.linalg.tridiagonal_solve(v, v, v, v)", ValueError, r"takes diagonals \[..., n\] and B \[..., n, m\]"),
     ("lax.linalg.lu_pivots_to_permutation(v, 3)", TypeError, r"takes pivots i32\[..., k\]"),
     ("lax.linalg.lu_pivots_to_permutation(v, 3.5)", TypeError, "'float' object cannot be interpreted as an integer"),
-    ("grad(lambda t: lax.linalg.qr(t)[0].sum())(t)", xpr.errors.UnsupportedRule, "qr: full_matrices=True completes"),
     ("grad(lambda t: lax.linalg.svd(t)[0].sum())(t)", xpr.errors.UnsupportedRule, "svd: full_matrices=True completes"),
 ])  # fmt: skip
 def test_errors(call: str, error: type[Exception], message: str) -> None:
@@ -391,6 +390,13 @@ def test_norms_of_nothing() -> None:
     with pytest.raises(ValueError, match="min of no elements"):
         jnp.linalg.vector_norm(jnp.zeros(0), ord=-np.inf)
     assert [x.shape for x in jnp.linalg.lstsq(jnp.ones((3, 0)), jnp.ones(3))] == [(0,), (1,), (), (0,)]
+
+
+def test_derivatives_of_the_triangular_factor_are_those_without_completed_columns():
+    t = np.random.RandomState(0).randn(4, 3).astype("f")
+    full = xpr.jacobian(lambda t: xpr.scipy.linalg.qr(t, mode="r")[0])(t)
+    np.testing.assert_allclose(full[:3], xpr.jacobian(lambda t: jnp.linalg.qr(t, "r"))(t), rtol=1e-4, atol=1e-5)
+    assert not full[3].any()
 
 
 def test_tolerances_of_least_squares_may_be_traced_and_negative_ones_are_epsilon():

@@ -94,7 +94,9 @@ QR = [
     orthogonal(complexes(4, 3)),
     orthogonal(complexes(2, 3)),
     orthogonal(floats(4, 3), pivoting=True),
-    orthogonal(floats(4, 3), full_matrices=True, edges=True),
+    orthogonal(floats(2, 3), pivoting=True),
+    orthogonal(floats(4, 3), full_matrices=True),
+    orthogonal(complexes(4, 2), full_matrices=True, pivoting=True),
     orthogonal(floats(0, 3, 2), edges=True),
     orthogonal(floats(3, 0), full_matrices=True, edges=True),
 ]

@@ -16,13 +16,12 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dimensions.expressions import min_dim
-from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import add, mul, scalar, sub
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.elementwise_while import written
 from xpr.primitives.linalg import library_calls
 from xpr.primitives.linalg.choices import check_choice
-from xpr.primitives.linalg.factorizations import cubic, grown, leading, solved
+from xpr.primitives.linalg.factorizations import Factored, cubic, grown, leading, lu_p, solved
 from xpr.primitives.linalg.matrices import (
     adjoint,
     batch_stacks,
@@ -39,6 +38,7 @@ from xpr.primitives.linalg.matrices import (
     weak_if_all_are,
 )
 from xpr.primitives.sharding_rules import batched_sharding
+from xpr.primitives.slicing import concatenate, slice_in_dim
 
 __all__ = ["qr", "qr_p"]
 
@@ -121,15 +121,11 @@ def _qr_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: b
     if type(da) is Zero:
         return outs, no_tangents(outs)
     *_, m, n = aval_of(a).shape
-    if full_matrices and m > n:
-        raise UnsupportedRule(
-            f"qr: full_matrices=True completes the columns of {aval_of(a).str_short()} in an arbitrary way, which has "
-            "no derivative. Pass full_matrices=False (mode='reduced')."
-        )
-    q, r = outs[:2]
     if pivoting:
         da = transposed(permuted_rows(transposed(da), outs[2]))
     k = min_dim(m, n)
+    completed = full_matrices and m > n
+    q, r = (leading(outs[0], m, k), leading(outs[1], k, n)) if completed else outs[:2]
     change = solved(leading(r, k, k), leading(da, m, k), left_side=False, lower=False)
     seen = product(adjoint(q), change)
     below = lower_triangle(seen, -1)
@@ -141,7 +137,27 @@ def _qr_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: b
     if m > n:
         dq = add(dq, sub(change, product(q, seen)))
     dr = upper_triangle(sub(product(adjoint(q), da), product(skew, r)))
+    if completed:
+        dq, dr = concatenate([dq, _completion_tangent(outs[0], dq, n)], aval_of(dq).ndim - 1), grown(dr, m, n)
     return outs, [dq, dr, *no_tangents(outs[2:])]
+
+
+def _completion_tangent(q: Any, dq: Any, n: int) -> Any:
+    """The tangent of the last columns Q2 of a square Q = [Q1 Q2], from that of its first n columns, Q1.
+
+    A product of n Householder reflections is I - V T V^H. So Q2 = [0; I] + (Q1 - [I; 0]) Z^H, where Z (T1 - I) = B1 for
+    the top T1 and the bottom B1 of Q1; and as Q is unitary, (Q1 - [I; 0]) (T1 - I)^-H is -(Q1 + Q2 Z).
+    """
+
+    def parts(x: Any, axis: int) -> tuple[Any, Any]:
+        return slice_in_dim(x, 0, n, axis=axis), slice_in_dim(x, n, None, axis=axis)
+
+    first, last = parts(q, -1)
+    (top, bottom), (d_top, d_bottom) = parts(first, -2), parts(dq, -2)
+    equations = Factored(*lu_p.bind(sub(top, identity(aval_of(top)))))
+    z = transposed(equations.solve_transposed(transposed(bottom)))
+    moved = adjoint(sub(d_bottom, product(z, d_top)))
+    return sub(product(dq, adjoint(z)), product(add(first, product(last, z)), moved))
 
 
 qr_p = register(

@@ -38,5 +38,5 @@ def cdf(k: Any, p: Any) -> Any:
 def ppf(q: Any, p: Any) -> Any:
     """The inverse of cdf."""
     q, p = promoted(q, p)
-    value = jnp.where(jnp.less_equal(q, jnp.subtract(1, p)), 0.0, 1.0)
+    value = jnp.where(jnp.less_equal(q, jnp.subtract(1, p)), jnp.zeros_like(q), 1.0)
     return jnp.where(jnp.logical_and(between(q), between(p)), value, math.nan)
