@@ -399,6 +399,14 @@ def test_derivatives_of_the_triangular_factor_are_those_without_completed_column
     assert not full[3].any()
 
 
+def test_pseudoinverses_of_matrices_that_are_promised_to_be_hermitian_are_of_their_hermitian_part():
+    a, ct = np.random.RandomState(0).randn(2, 3, 3).astype("f")
+    part = lambda a: (a + a.T) / 2
+    np.testing.assert_allclose(jnp.linalg.pinv(a, hermitian=True), jnp.linalg.pinv(part(a)), rtol=1e-3)
+    slope = xpr.grad(lambda a: (jnp.linalg.pinv(a, hermitian=True) * ct).sum())(part(a))
+    np.testing.assert_allclose(slope, slope.T, rtol=1e-5)
+
+
 def test_tolerances_of_least_squares_may_be_traced_and_negative_ones_are_epsilon():
     a, b = np.diag([1.0, 1e-3, 3e-7]).astype("f"), np.ones(3, "f")
     rank = lambda rcond: jnp.linalg.lstsq(a, b, rcond)[2]

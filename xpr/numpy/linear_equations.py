@@ -31,7 +31,7 @@ from xpr.primitives import elementwise as e
 from xpr.primitives.composites import broadcast_shapes
 from xpr.primitives.cumulative import cumprod
 from xpr.primitives.linalg import eigen_svd
-from xpr.primitives.linalg.factorizations import Factored, lu_p
+from xpr.primitives.linalg.factorizations import Factored, lu_p, symmetrized
 from xpr.primitives.linalg.matrices import (
     adjoint,
     along_columns,
@@ -406,7 +406,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
       a: matrices [..., m, n].
       rtol: singular values up to `rtol` times the greatest count as 0: a number, or one for each matrix; None for 10
         max(m, n) epsilon.
-      hermitian: a promise that the matrices are Hermitian.
+      hermitian: a promise that the matrices are Hermitian; the Hermitian part is taken of others.
       rcond: another name for `rtol`.
 
     Returns:
@@ -423,6 +423,7 @@ def pinv(a: Any, rtol: Any = None, hermitian: bool = False, *, rcond: Any = None
     if rtol is not None and rcond is not None:
         raise ValueError("pinv: only one of rtol and rcond may be specified.")
     a = matrices_of("pinv", a, square=hermitian)
+    a = symmetrized(a) if hermitian else a
     return _pinv(a, _tolerance(rtol if rtol is not None else rcond, a, 10))[0]
 
 
