@@ -368,6 +368,27 @@ def test_determinants_have_derivatives_where_they_are_0(rank: int) -> None:
             check_grads_in_numpy(jnp.linalg.det, (a,), order=2)
 
 
+def test_determinants_that_underflow_have_derivatives_that_do_not():
+    np.testing.assert_allclose(xpr.grad(jnp.linalg.det)(1e-10 * jnp.eye(4)), 1e-30 * np.eye(4), rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["f", "c"])
+@pytest.mark.parametrize("rank", [0, 1, 2, 3, 4])
+def test_determinants_have_second_derivatives_where_they_are_0(rank: int, kind: str) -> None:
+    """det(A + t B) is a polynomial in t, whose coefficients are a Fourier transform of its values at roots of unity."""
+    left, right, b = (_matrices(kind, 3, 4, 4)[i] for i in range(3))
+    a = left[:, :rank] @ right[:rank]
+    values = [np.linalg.det(a + t * b) for t in np.exp(0.4j * np.pi * np.arange(5))]
+    expected = 2 * np.fft.fft(values)[2] / 5
+    with xpr.enable_x64(True):
+        along = lambda t: jnp.linalg.det(jnp.asarray(a.astype(np.result_type(a, np.float64))) + t * jnp.asarray(b))
+        one = jnp.ones((), along(0.0).dtype)
+        slope = lambda t: xpr.jvp(along, (t,), (one,))[1]
+        np.testing.assert_allclose(xpr.jvp(slope, (0 * one,), (one,))[1], expected, atol=1e-4)
+        if kind == "f":
+            np.testing.assert_allclose(xpr.jit(xpr.grad(xpr.grad(along)))(0 * one), expected.real, atol=1e-4)
+
+
 @pytest.mark.parametrize("kind", ["f", "c"])
 def test_left_eigenvectors_have_derivatives(kind: str) -> None:
     a = _matrices(kind, 2, 4, 4).astype({"f": np.float64, "c": np.complex128}[kind])

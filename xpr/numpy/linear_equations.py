@@ -35,13 +35,14 @@ from xpr.primitives.linalg.factorizations import Factored, lu_p, symmetrized
 from xpr.primitives.linalg.matrices import (
     adjoint,
     along_columns,
+    along_rows,
     diagonal_of,
     identity,
     product,
     transposed,
 )
 from xpr.primitives.precision import PrecisionLike
-from xpr.primitives.reductions import reduce_and, reduce_max, reduce_prod
+from xpr.primitives.reductions import reduce_and, reduce_max, reduce_min, reduce_prod
 from xpr.primitives.shapes import broadcast_to, expand_dims, full, reduce_sum, squeeze
 from xpr.primitives.slicing import broadcasted_iota, concatenate, select, slice_in_dim
 
@@ -275,10 +276,20 @@ def _large_det_jvp(primals: Any, tangents: Any) -> Any:
     """Jacobi's formula: det A changes by the sum of its cofactors times the elements of dA, also where it is 0."""
     (a,), (da,) = primals, tangents
     d = _large_det(a)
-    is_regular = e.is_finite(e.abs(e.div(e.scalar(1, d), d)))
-    all_regular = reduce_and(is_regular, tuple(range(d.aval.ndim)))
-    cofactors = cond(all_regular, _cofactors_of_regular, _cofactors_of_any, a, d)
+    cofactors = cond(_all_regular(a, d), _cofactors_of_regular, _cofactors_of_any, a, d)
     return d, reduce_sum(e.mul(cofactors, da), (a.aval.ndim - 2, a.aval.ndim - 1))
+
+
+def _all_regular(a: Any, d: Any) -> Any:
+    """Whether the inverses of all matrices are exact to half of the digits, by the diagonals of their LU factors, and
+    no determinant has underflowed.
+    """
+    pivots = e.abs(diagonal_of(Factorized(a).factored.factors))
+    last, info = pivots.aval.ndim - 1, dtypes.finfo(pivots.aval.dtype)
+    bound = e.mul(reduce_max(pivots, (last,)), e.scalar(float(info.eps) ** 0.5, pivots))
+    is_normal = e.gt(e.abs(d), e.scalar(float(info.tiny), pivots))
+    are_regular = e.bitwise_and(is_normal, e.gt(reduce_min(pivots, (last,)), bound))
+    return reduce_and(are_regular, tuple(range(last)))
 
 
 def _cofactors_of_regular(a: Any, d: Any) -> Any:
@@ -288,17 +299,62 @@ def _cofactors_of_regular(a: Any, d: Any) -> Any:
 
 
 def _cofactors_of_any(a: Any, d: Any) -> Any:
-    """The cofactors of matrices that may be singular: of A = U S V^H those of U, S and V^H, multiplied."""
+    """The derivatives of the determinants d in the elements, of matrices that may be singular."""
+    return _cofactors(a)
+
+
+@custom_jvp
+def _cofactors(a: Any) -> Any:
+    """The cofactors of A = U S V^H: those of U, S and V^H, multiplied."""
     u, s, vh = eigen_svd.svd(a)
+    before, after = _products_of_others(s)
+    others = e.convert_element_type(e.mul(before, after), u.aval.dtype)
+    return _of_bases(u, vh, e.mul(u, along_columns(others, u)))
+
+
+@_cofactors.defjvp
+def _cofactors_jvp(primals: Any, tangents: Any) -> Any:
+    """With M = U^H dA V, cofactor (i, j) of S changes by -M_ji times the s_k but i and j; and (i, i) by the sum over l
+    of M_ll times the s_k but i and l. So derivatives exist also where singular values are equal, or several are 0.
+    """
+    (a,), (da,) = primals, tangents
+    u, s, vh = eigen_svd.svd(a)
+    m = product(adjoint(u), product(da, adjoint(vh)))
+    pairs = e.convert_element_type(_products_without_two(s), m.aval.dtype)
+    on_diagonal = squeeze(product(pairs, expand_dims(diagonal_of(m), (-1,))), (-1,))
+    change = e.sub(e.mul(identity(m.aval), along_rows(on_diagonal, m)), e.mul(transposed(m), pairs))
+    change = e.conj(change) if m.aval.dtype in dtypes.COMPLEX else change
+    return _cofactors(a), _of_bases(u, vh, product(u, change))
+
+
+def _of_bases(u: Any, vh: Any, left: Any) -> Any:
+    """The cofactors of U C V^H from those of C: conj(left V^H) times the determinants of U and V^H, `left` is U C'."""
+    scaled = product(left, vh)
+    turn = e.mul(Factorized(u).sign_and_log()[0], Factorized(vh).sign_and_log()[0])
+    conjugate = e.conj(scaled) if scaled.aval.dtype in dtypes.COMPLEX else scaled
+    return e.mul(conjugate, broadcast_to(expand_dims(turn, (-2, -1)), scaled.aval.shape))
+
+
+def _products_of_others(s: Any) -> tuple[Any, Any]:
+    """For each element of vectors the product of those before it, and of those after it."""
     last = s.aval.ndim - 1
     one = full((*s.aval.shape[:-1], 1), 1, s.aval.dtype)
     before = cumprod(concatenate([one, slice_in_dim(s, 0, -1, axis=last)], last), last)
-    after = cumprod(concatenate([slice_in_dim(s, 1, None, axis=last), one], last), last, reverse=True)
-    others = e.convert_element_type(e.mul(before, after), u.aval.dtype)
-    scaled = product(e.mul(u, along_columns(others, u)), vh)
-    turn = e.mul(Factorized(u).sign_and_log()[0], Factorized(vh).sign_and_log()[0])
-    conjugate = e.conj(scaled) if a.aval.dtype in dtypes.COMPLEX else scaled
-    return e.mul(conjugate, broadcast_to(expand_dims(turn, (-2, -1)), a.aval.shape))
+    return before, cumprod(concatenate([slice_in_dim(s, 1, None, axis=last), one], last), last, reverse=True)
+
+
+def _products_without_two(s: Any) -> Any:
+    """For each pair of different elements of vectors the product of all others; 0 for an element and itself."""
+    *stack, n = s.aval.shape
+    shape, last = (*stack, n, n), len(stack) + 1
+    i, j = (broadcasted_iota(dtypes.int32, shape, axis) for axis in (last - 1, last))
+    ones = full(shape, 1, s.aval.dtype)
+    behind = cumprod(select(e.gt(j, i), along_columns(s, ones), ones), last)  # of those behind i up to j
+    between = concatenate([slice_in_dim(ones, 0, 1, axis=last), slice_in_dim(behind, 0, -1, axis=last)], last)
+    before, after = _products_of_others(s)
+    upper = e.mul(e.mul(along_rows(before, ones), between), along_columns(after, ones))
+    upper = select(e.gt(j, i), upper, full(shape, 0, s.aval.dtype))
+    return e.add(upper, transposed(upper))
 
 
 def _expanded(rows: Sequence[Sequence[Any]]) -> Any:
