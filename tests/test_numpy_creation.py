@@ -288,6 +288,9 @@ def test_derivatives_of_what_is_made_of_traced_bounds() -> None:
     assert step.item() == 1.0
     np.testing.assert_allclose(xpr.jit(lambda a: jnp.geomspace(a, 100, 3))(1.0), [1, 10, 100], rtol=1e-5)
     np.testing.assert_allclose(xpr.jit(lambda a: jnp.logspace(a, 2, 3))(0.0), [1, 10, 100], rtol=1e-5)
+    with xpr.enable_x64(True):
+        for of in (jnp.logspace, xpr.jit(lambda *bounds: jnp.logspace(*bounds, 3))):
+            assert of(np.int32(0), np.float32(2)).dtype == of(0, jnp.int32(2)).dtype == "float32"
     columns = xpr.jit(lambda a: jnp.linspace(a, 2, 4, axis=1))(jnp.zeros((2, 3)))
     np.testing.assert_allclose(columns[1], np.linspace(np.zeros(3), 2, 4), rtol=1e-6)
     for bounds in (

@@ -184,6 +184,21 @@ jnp.histogramdd(r.T, bins=4, density=True)
 """
 
 
+def test_dtypes_of_histograms_of_points():
+    """Points and weights meet in one dtype, and densities are of it, also where integers count in 64 bits."""
+    points, weights = jnp.arange(6, dtype="float32").reshape(3, 2), np.arange(3, dtype="float16")
+    with xpr.enable_x64(True):
+        assert jnp.histogramdd(points, bins=2, density=True)[0].dtype == "float32"
+        assert jnp.histogram2d(*points.T, bins=2, density=True)[0].dtype == "float32"
+        assert jnp.histogramdd(points, bins=2)[0].dtype == "int64"
+        for options in ({}, {"density": True}):
+            counts, edges = jnp.histogramdd(
+                points.astype("float16"), bins=2, weights=weights.astype("float32"), **options
+            )
+            assert counts.dtype == edges[0].dtype == "float32"
+            assert jnp.histogramdd(points, bins=2, weights=weights, **options)[0].dtype == "float32"
+
+
 def test_histograms_of_integers_need_no_promotion():
     x = np.array([[0, 3], [2, 5], [4, 0]], np.int8)
     expected = np.histogramdd(x, bins=[np.array([1, 2, 4]), 2])[0]

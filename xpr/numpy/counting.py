@@ -261,6 +261,8 @@ def _histogram_of(
     ranges_of = [None] * len(columns) if range is None else list(range)
     if len(ranges_of) != len(columns):
         raise ValueError(f"histogram: ranges are given for {len(ranges_of)} axes, and the points have {len(columns)}.")
+    operands = promote_inexact(*columns, *([] if weights is None else [weights]))
+    columns, given_weights = operands[: len(columns)], operands[len(columns) :]
     edges = [histogram_bin_edges(x, b, r) for x, b, r in zip(columns, bins, ranges_of)]
     shape = tuple(aval_of(edge).size - 1 for edge in edges)
     index: Any = None
@@ -270,16 +272,15 @@ def _histogram_of(
         position = select(outside, full(aval_of(position).shape, math.prod(shape), aval_of(position).dtype), position)
         index = position if index is None else e.add(e.mul(index, e.scalar(n, index)), position)
         index = e.min(index, e.scalar(math.prod(shape), index))
-    weights = full(aval_of(index).shape, 1, dtypes.of_python(int)) if weights is None else promote_inexact(weights)[0]
+    (weights,) = given_weights or [full(aval_of(index).shape, 1, dtypes.of_python(int))]
     if aval_of(weights).shape != aval_of(index).shape:
         raise ValueError(
             f"histogram: weights have shape {aval_of(weights).shape}, and there are {aval_of(index).size} points."
         )
     counts = reshape(added_at(math.prod(shape), index, convert(weights, aval_of(weights).dtype)), shape)
     if density:
-        (counts,) = promote_inexact(counts)
+        counts = convert(counts, aval_of(edges[0]).dtype)
         counts = e.div(counts, broadcast_to(reductions.sum(counts), shape))
         for axis, edge in enumerate(edges):
-            width = convert(diff(edge), aval_of(counts).dtype)
-            counts = e.div(counts, broadcast_in_dim(width, shape, (axis,)))
+            counts = e.div(counts, broadcast_in_dim(diff(edge), shape, (axis,)))
     return counts, edges

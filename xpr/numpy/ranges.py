@@ -273,14 +273,14 @@ def logspace(
     Array([  1.,  10., 100.], dtype=float32)
     """
     num = _count("logspace", num)
-    computed, target = _sample_dtypes(dtype, start, stop, base)
+    computed, target = _sample_dtypes(dtype, start, stop)
     if _known(start, stop, base):
         low, high, power_of = _hosts(start, stop, base)
         with np.errstate(all="ignore"):
             values = power_of ** np.linspace(low, high, num, endpoint, axis=axis)
         return placed(_rounded(values, target), placement_beside(start, stop, base))
     exponents = linspace(start, stop, num, endpoint, dtype=computed, axis=axis)
-    return _converted(power(convert(asarray_like(base), computed), exponents), target)
+    return _converted(power(base, exponents), target)
 
 
 def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
