@@ -97,6 +97,16 @@ def test_slopes_of_betainc_in_its_parameters(x64, tolerance):
     np.testing.assert_allclose(mixed, xpr.grad(lambda a: xpr.grad(lax.betainc, 2)(a, 3.0, 0.4))(2.0), rtol=1e-5)
 
 
+def test_slopes_in_the_shape_of_gamma_functions_have_derivatives_in_the_argument():
+    a, x, h = np.array([0.3, 2.0, 2.0, 30.0, 30.0]), np.array([0.2, 0.5, 4.0, 20.0, 45.0]), 1e-5
+    with xpr.enable_x64(True):
+        for function in (lax.igamma_grad_a, lax.random_gamma_grad):
+            slope = xpr.vmap(xpr.grad(function, 1))(a, x)
+            np.testing.assert_allclose(slope, (function(a, x + h) - function(a, x - h)) / (2 * h), rtol=1e-6, atol=1e-9)
+        mixed = xpr.grad(xpr.grad(lax.igamma, 0), 1)(2.0, 0.4)
+        np.testing.assert_allclose(mixed, xpr.grad(xpr.grad(lax.igamma, 1), 0)(2.0, 0.4), rtol=1e-9)
+
+
 def test_half_precision_is_computed_in_float32():
     a, x = (v[A < 100].astype("float16") for v in (A, X))
     wanted = special.gammainc(a.astype(float), x.astype(float))

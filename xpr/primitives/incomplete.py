@@ -280,6 +280,22 @@ def _gamma_density(a: Any, x: Any) -> Any:
     return select(at_zero, mul(pow(edge, sub(a, scalar(1, a))), exp(sub(neg(edge), lgamma(a)))), density)
 
 
+def _gamma_log_density_grad_a(a: Any, x: Any) -> Any:
+    """log(x) - digamma(a), 0 where x is not positive."""
+    a, x = one_shape(a, x)
+    positive = gt(x, scalar(0, x))
+    slope = sub(log(select(positive, x, constant_like(1, x))), digamma(a))
+    return select(positive, slope, constant_like(0, x))
+
+
+def _random_gamma_grad_slope(a: Any, x: Any, out: Any) -> Any:
+    """With density p and g = -(dP/da) / p, dg/dx is -(d log p / da) - g (d log p / dx)."""
+    a, x = one_shape(a, x)
+    positive = gt(x, scalar(0, x))
+    log_slope = sub(div(sub(a, scalar(1, a)), select(positive, x, constant_like(1, x))), scalar(1, x))
+    return neg(add(_gamma_log_density_grad_a(a, x), mul(out, log_slope)))
+
+
 igamma_p = composite(
     "igamma", _igamma, reference=_computed(_igamma),
     partials=[
@@ -332,7 +348,10 @@ igammac = function_of(
 )
 igamma_grad_a_p = composite(
     "igamma_grad_a", _igamma_grad_a, reference=_computed(_igamma_grad_a),
-    partials=[no_derivative("igamma_grad_a", "the shape"), no_derivative("igamma_grad_a", "the argument")],
+    partials=[
+        no_derivative("igamma_grad_a", "the shape"),
+        lambda t, a, x, out: mul(t, mul(_gamma_density(a, x), _gamma_log_density_grad_a(a, x))),
+    ],
 )  # fmt: skip
 igamma_grad_a = function_of(
     igamma_grad_a_p,
@@ -354,7 +373,10 @@ igamma_grad_a = function_of(
 )
 random_gamma_grad_p = composite(
     "random_gamma_grad", _random_gamma_grad, reference=_computed(_random_gamma_grad),
-    partials=[no_derivative("random_gamma_grad", "the shape"), no_derivative("random_gamma_grad", "the sample")],
+    partials=[
+        no_derivative("random_gamma_grad", "the shape"),
+        lambda t, a, x, out: mul(t, _random_gamma_grad_slope(a, x, out)),
+    ],
 )  # fmt: skip
 random_gamma_grad = function_of(
     random_gamma_grad_p,
