@@ -315,3 +315,10 @@ def test_one_hot_of_a_number_between_integers_is_zero(dtype):
     expected = np.zeros((4, 301), np.float32)
     expected[[2, 3], [1, 300]] = 1
     np.testing.assert_array_equal(nn.one_hot(x, 301), expected)
+
+
+def test_squareplus_of_integers_has_the_dtype_to_which_they_promote_with_the_constant():
+    x = jnp.arange(3, dtype="int32")
+    with xpr.enable_x64(True):
+        assert nn.squareplus(x).dtype == nn.squareplus(x, 2).dtype == "float32" != nn.squareplus(x, 2.0).dtype
+        assert not nn.squareplus(x).weak_type

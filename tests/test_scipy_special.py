@@ -378,3 +378,14 @@ def test_entropies_of_nan_are_nan():
     )
     for name in ("rel_entr", "kl_div"):
         np.testing.assert_array_equal(getattr(special, name)(p, q), getattr(scipy.special, name)(p, q))
+
+
+@pytest.mark.parametrize("name, count", [
+    ("exp1", 1), ("expi", 1), ("expn", 2), ("sici", 1), ("fresnel", 1), ("erfcx", 1), ("dawsn", 1), ("spence", 1),
+    ("owens_t", 2), ("hyp1f1", 3), ("hyp2f1", 4), ("gammaln", 1), ("betainc", 3),
+])  # fmt: skip
+def test_of_integers_are_floats_of_as_many_bits(name, count):
+    with xpr.enable_x64(True):
+        for kind in ("32", "64"):
+            out = getattr(xpr.scipy.special, name)(*[jnp.ones(2, f"int{kind}")] * count)
+            assert {x.dtype for x in xpr.tree.leaves(out)} == {np.dtype(f"float{kind}")}

@@ -26,7 +26,6 @@ from xpr.numpy.promotion import (
     asarray_like,
     convert,
     converter,
-    promote_dtypes,
     promote_inexact,
     promote_shapes,
 )
@@ -398,12 +397,12 @@ def squareplus(x: Any, b: Any = 4) -> Any:
     >>> xpr.nn.squareplus(jnp.array([0.0, 1.5]))
     Array([1., 2.], dtype=float32)
     """
-    return _squareplus(_inexact(x, float), as_operand(b))
+    return _squareplus(as_operand(x), as_operand(b))
 
 
 @compiled
 def _squareplus(x: Any, b: Any) -> Any:
-    x, b = promote_shapes(*promote_dtypes(x, b))
+    x, b = promote_shapes(*promote_inexact(x, b))
     return e.div(e.add(x, e.sqrt(e.add(e.square(x), b))), _number(2, x))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from xpr import dtypes
 from xpr import numpy as jnp
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.numpy.axes import reduced_axes
@@ -70,7 +71,7 @@ def dct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str |
     if jnp.iscomplexobj(x):
         return complex_(*(dct(part, type, n, axis, norm) for part in (x.real, x.imag)))
     x = jnp.moveaxis(_resized(x, n, axis), axis, -1)
-    x = x.astype(jnp.result_type(x, float))
+    x = x.astype(dtypes.to_inexact(x.dtype))
     size = x.shape[-1]
     order = np.concatenate([np.arange(0, size, 2), np.arange(1, size, 2)[::-1]])
     turned = jnp.fft.fft(x[..., order]) * np.exp(-0.5j * np.pi * np.arange(size) / size).astype(_complex(x))
@@ -112,7 +113,7 @@ def idct(x: Any, type: int = 2, n: int | None = None, axis: int = -1, norm: str 
     if jnp.iscomplexobj(y):
         return complex_(*(idct(part, type, n, axis, norm) for part in (y.real, y.imag)))
     y = jnp.moveaxis(_resized(y, n, axis), axis, -1)
-    y = y.astype(jnp.result_type(y, float))
+    y = y.astype(dtypes.to_inexact(y.dtype))
     size = y.shape[-1]
     if norm == "ortho":
         y = y / _orthonormal(size, y.dtype)

@@ -60,5 +60,10 @@ def one_shape(*xs: Any) -> list[Any]:
     return jnp.broadcast_arrays(*xs)
 
 
+def inexact_dtype(*xs: Any) -> np.dtype:
+    """The dtype to which arguments promote, for integers the floats of as many bits."""
+    return dtypes.to_inexact(jnp.result_type(*xs))
+
+
 def dtype_of(x: Any) -> np.dtype:
     return aval_of(x).dtype

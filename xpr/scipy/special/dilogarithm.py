@@ -12,7 +12,7 @@ from xpr.control.compiled import compiled
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.primitives.special import erf
-from xpr.scipy.special.arguments import wide_reals
+from xpr.scipy.special.arguments import inexact_dtype, wide_reals
 from xpr.scipy.special.error_functions import ndtr
 
 __all__ = ["owens_t", "spence"]
@@ -49,7 +49,7 @@ def spence(x: Any) -> Any:
     logs = jnp.log(jnp.where(some, inverse, 1.0)) * jnp.log1p(-jnp.where(some, inverse, 0.0))
     value = jnp.where(low, math.pi**2 / 6 - logs - value, value)
     value = jnp.where(large, -0.5 * jnp.log(jnp.where(large, y, 1.0)) ** 2 - value, value)
-    return jnp.where(y >= 0, value, math.nan).astype(jnp.result_type(x, float))
+    return jnp.where(y >= 0, value, math.nan).astype(inexact_dtype(x))
 
 
 def _near_one(x: Any) -> Any:
@@ -85,7 +85,7 @@ def owens_t(h: Any, a: Any) -> Any:
     >>> float(special.owens_t(0.0, 1.0))
     0.125
     """
-    return _owens_t(*wide_reals("owens_t", h, a)).astype(jnp.result_type(h, a, float))
+    return _owens_t(*wide_reals("owens_t", h, a)).astype(inexact_dtype(h, a))
 
 
 @custom_jvp

@@ -13,7 +13,7 @@ from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.control.while_.fori_loop import fori_loop
 from xpr.primitives.elementwise import complex_
 from xpr.primitives.special import digamma, lgamma
-from xpr.scipy.special.arguments import wide_reals
+from xpr.scipy.special.arguments import inexact_dtype, wide_reals
 
 __all__ = ["expn", "sici"]
 
@@ -39,7 +39,7 @@ def expn(n: Any, x: Any) -> Any:
     >>> round(float(special.expn(2, 1.0)), 4)
     0.1485
     """
-    return _expn(*wide_reals("expn", n, x)).astype(jnp.result_type(n, x, float))
+    return _expn(*wide_reals("expn", n, x)).astype(inexact_dtype(n, x))
 
 
 @custom_jvp
@@ -105,7 +105,7 @@ def sici(x: Any) -> tuple[Any, Any]:
     [0.9461, 0.3374]
     """
     (y,) = wide_reals("sici", x)
-    return tuple([each.astype(jnp.result_type(x, float)) for each in _sici(y)])
+    return tuple([each.astype(inexact_dtype(x)) for each in _sici(y)])
 
 
 @custom_jvp

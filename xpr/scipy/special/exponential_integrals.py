@@ -13,6 +13,7 @@ from xpr import numpy as jnp
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.control.while_.fori_loop import fori_loop
+from xpr.scipy.special.arguments import inexact_dtype
 
 __all__ = ["exp1", "expi"]
 
@@ -56,7 +57,7 @@ def _as_float(name: str, x: Any) -> Any:
     x = jnp.asarray(x)
     if jnp.iscomplexobj(x):
         raise TypeError(f"{name}: takes real numbers, and got {x.aval.str_short()}.")
-    return x.astype(jnp.result_type(x, float))
+    return x.astype(inexact_dtype(x))
 
 
 @compiled_eagerly()

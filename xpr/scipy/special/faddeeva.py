@@ -18,7 +18,7 @@ from xpr.control.compiled import compiled
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.numpy.promotion import promote_inexact
 from xpr.primitives.elementwise import complex_
-from xpr.scipy.special.arguments import wide_reals
+from xpr.scipy.special.arguments import inexact_dtype, wide_reals
 
 __all__ = ["dawsn", "erfcx", "fresnel", "wofz"]
 
@@ -140,7 +140,7 @@ def erfcx(x: Any) -> Any:
     value = residue - inner * _rule(-inner * inner, _MIDPOINTS)
     value = jnp.where(large, (1 + _asymptotic(-1 / outer / outer)) / outer / math.sqrt(math.pi), value)
     left = jnp.where(below, y, 0.0)
-    return jnp.where(below, 2 * jnp.exp(left * left) - value, value).astype(jnp.result_type(x, float))
+    return jnp.where(below, 2 * jnp.exp(left * left) - value, value).astype(inexact_dtype(x))
 
 
 def dawsn(x: Any) -> Any:
@@ -172,7 +172,7 @@ def dawsn(x: Any) -> Any:
     small = jnp.abs(y) < 0.5
     value = jnp.where(small, _dawsn_series(jnp.where(small, y, 0.0)), value)
     value = jnp.where(large, (1 + _asymptotic(1 / outer / outer)) * 0.5 / outer, value)
-    return value.astype(jnp.result_type(x, float))
+    return value.astype(inexact_dtype(x))
 
 
 def _dawsn_series(x: Any) -> Any:
@@ -203,7 +203,7 @@ def fresnel(x: Any) -> tuple[Any, Any]:
     [0.4383, 0.7799]
     """
     (y,) = wide_reals("fresnel", x)
-    return tuple([each.astype(jnp.result_type(x, float)) for each in _fresnel(y)])
+    return tuple([each.astype(inexact_dtype(x)) for each in _fresnel(y)])
 
 
 @custom_jvp

@@ -15,7 +15,7 @@ from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.control.while_.fori_loop import fori_loop
 from xpr.control.while_.function import while_loop
 from xpr.primitives.special import lgamma
-from xpr.scipy.special.arguments import slope_in, wide_reals
+from xpr.scipy.special.arguments import inexact_dtype, slope_in, wide_reals
 from xpr.scipy.special.gamma_functions import gammasgn
 
 __all__ = ["hyp1f1", "hyp2f1"]
@@ -92,7 +92,7 @@ def hyp1f1(a: Any, b: Any, x: Any) -> Any:
     >>> round(float(special.hyp1f1(1.0, 2.0, 1.0)), 4)
     1.7183
     """
-    return _hyp1f1(*wide_reals("hyp1f1", a, b, x)).astype(jnp.result_type(a, b, x, float))
+    return _hyp1f1(*wide_reals("hyp1f1", a, b, x)).astype(inexact_dtype(a, b, x))
 
 
 @compiled
@@ -158,7 +158,7 @@ def hyp2f1(a: Any, b: Any, c: Any, x: Any) -> Any:
     >>> round(float(special.hyp2f1(1.0, 1.0, 2.0, 0.5)), 4)
     1.3863
     """
-    return _hyp2f1(*wide_reals("hyp2f1", a, b, c, x)).astype(jnp.result_type(a, b, c, x, float))
+    return _hyp2f1(*wide_reals("hyp2f1", a, b, c, x)).astype(inexact_dtype(a, b, c, x))
 
 
 @compiled
