@@ -292,6 +292,15 @@ def test_poisson_numbers_of_large_rates_depend_on_the_shape(rate, size):
     np.testing.assert_array_equal(random.poisson(key, rate, (size,)), inside)
 
 
+@pytest.mark.parametrize("rate", [3.0, np.float64(3), np.array([0.5, 9.75, 40.0]), np.int64(30)], ids=str)
+def test_poisson_numbers_are_the_same_where_64_bits_are_on(rate):
+    expected = random.poisson(random.key(0), rate, (20, 3))
+    with xpr.enable_x64(True):
+        drawn = random.poisson(random.key(0), rate, (20, 3))
+        assert drawn.dtype == "int64"
+        np.testing.assert_array_equal(drawn, expected)
+
+
 def test_what_is_known_of_poisson_rates():
     assert [rates_of(rate) for rate in (0, 9.9, 9.9999999, 10, 1e9, np.float32(3))] == [
         "small", "small", "any", "large", "large", "any",

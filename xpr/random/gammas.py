@@ -310,7 +310,7 @@ def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None, *, out_sha
     Array([0, 0, 4, 4], dtype=int32)
     """
     key, dtype = one_key(key, "poisson"), integer_dtype(dtype, "poisson")
-    rates, lam = rates_of(lam), parameter(lam, dtypes.canonical(float))
+    rates, lam = rates_of(lam), parameter(lam, dtypes.float32)  # of any dtype, as in JAX, so that numbers are the same
     shape = shape_for("poisson", shape, lam=lam)
     if rates == "small":
         numbers = _poisson_of_small_rate(key, lam, shape=shape, dtype=dtype)
