@@ -184,6 +184,10 @@ jnp.histogramdd(r.T, bins=4, density=True)
 """
 
 
+def test_the_kaiser_window_of_a_half_precision_parameter_is_computed_in_32_bits():
+    np.testing.assert_allclose(jnp.kaiser(5, jnp.bfloat16(14)), np.kaiser(5, 14), rtol=1e-5)
+
+
 def test_dtypes_of_histograms_of_points():
     """Points and weights meet in one dtype, and densities are of it, also where integers count in 64 bits."""
     points, weights = jnp.arange(6, dtype="float32").reshape(3, 2), np.arange(3, dtype="float16")

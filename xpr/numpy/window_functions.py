@@ -12,7 +12,7 @@ from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.errors import ArgumentError
 from xpr.numpy import arithmetic, creation
-from xpr.numpy.promotion import promote_inexact
+from xpr.numpy.promotion import promote_dtypes, promote_inexact
 from xpr.primitives.smooth import bessel_i0
 
 __all__ = ["bartlett", "blackman", "hamming", "hanning", "i0", "kaiser"]
@@ -82,7 +82,8 @@ def kaiser(M: int, beta: Any) -> Any:
     if M <= 1:
         return creation.ones(max(M, 0), dtype)
     height = np.sqrt(1 - np.linspace(-1, 1, M) ** 2).astype(dtype)
-    return arithmetic.true_divide(i0(arithmetic.multiply(beta, creation.asarray(height))), i0(beta))
+    beta, height = promote_dtypes(beta, creation.asarray(height))
+    return arithmetic.true_divide(i0(arithmetic.multiply(beta, height)), i0(beta))
 
 
 @compiled_eagerly()
