@@ -98,3 +98,9 @@ def test_norms():
     assert optimizers.l2_norm(gradients) == 5
     np.testing.assert_allclose(optimizers.clip_grads(gradients, 1.0)["b"], [0.8], rtol=1e-6)
     np.testing.assert_allclose(optimizers.clip_grads(gradients, 10.0)["b"], [4.0])
+
+
+def test_functions_of_layers_are_there_by_name():
+    assert stax.logsoftmax is xpr.nn.log_softmax
+    names = "elu gelu leaky_relu log_softmax relu selu sigmoid softmax softplus standardize".split()
+    assert all(getattr(stax, name) is getattr(xpr.nn, name) for name in names)

@@ -202,7 +202,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "jax.experimental.sparse.transform.*",
         "jax.example_libraries.optimizers.*map",
         "jax.example_libraries.optimizers.*zip*",
-        "jax.example_libraries.stax.*",
         "jax.experimental.jet.[cdjlrtuwz]*_*",
         "jax.experimental.jet.*Trace*",
         "jax.experimental.jet.def*",
@@ -327,6 +326,7 @@ parts of a network.": (
     "Of jaxlib, for libraries: there where `import jax` gives xpr.": ("jax.extend.ifrt_programs", "jax.lib"),
     "In `xpr` itself, since `xpr.core` is below what it is made of.": ("jax.core.ensure_compile_time_eval",),
     "The default says the same by another object.": (
+        "jax.example_libraries.stax.*_init)",
         "jax.experimental.pallas.pallas_call(input_output_aliases)",
         "jax.numpy.einsum(_dot_general)",
         "jax.shard_map(in_specs)",

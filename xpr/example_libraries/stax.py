@@ -11,9 +11,11 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from xpr import lax, nn, random
+from xpr import lax, random
 from xpr import numpy as jnp
 from xpr.api.make_jaxpr import ShapeDtypeStruct, eval_shape
+from xpr.nn import elu, gelu, leaky_relu, log_softmax, relu, selu, sigmoid, softmax, softplus, standardize
+from xpr.nn import log_softmax as logsoftmax
 from xpr.nn.initializers import glorot_normal, normal, ones, zeros
 from xpr.nn.initializers import glorot_normal as glorot
 from xpr.nn.initializers import normal as randn
@@ -22,7 +24,8 @@ __all__ = [
     "AvgPool", "BatchNorm", "Conv", "Conv1DTranspose", "ConvTranspose", "Dense", "Dropout", "Elu", "Exp", "FanInConcat",
     "FanInSum", "FanOut", "Flatten", "Gelu", "GeneralConv", "GeneralConvTranspose", "Identity", "LeakyRelu",
     "LogSoftmax", "MaxPool", "Relu", "Selu", "Sigmoid", "Softmax", "Softplus", "SumPool", "Tanh", "elementwise",
-    "glorot", "parallel", "randn", "serial", "shape_dependent",
+    "elu", "gelu", "glorot", "leaky_relu", "log_softmax", "logsoftmax", "parallel", "randn", "relu", "selu", "serial",
+    "shape_dependent", "sigmoid", "softmax", "softplus", "standardize",
 ]  # fmt: skip
 
 Layer = tuple[Callable[..., Any], Callable[..., Any]]
@@ -126,7 +129,7 @@ def BatchNorm(
     def apply(params: Any, x: Any, **kwargs: Any) -> Any:
         beta, gamma = params
         expanded = [jnp.newaxis if i in axes else slice(None) for i in range(x.ndim)]
-        z = nn.standardize(x, axis=axes, epsilon=epsilon)
+        z = standardize(x, axis=axes, epsilon=epsilon)
         z = z * gamma[tuple(expanded)] if scale else z
         return z + beta[tuple(expanded)] if center else z
 
@@ -139,16 +142,16 @@ def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
 
 
 Tanh = elementwise(jnp.tanh)
-Relu = elementwise(nn.relu)
+Relu = elementwise(relu)
 Exp = elementwise(jnp.exp)
-LogSoftmax = elementwise(nn.log_softmax, axis=-1)
-Softmax = elementwise(nn.softmax, axis=-1)
-Softplus = elementwise(nn.softplus)
-Sigmoid = elementwise(nn.sigmoid)
-Elu = elementwise(nn.elu)
-LeakyRelu = elementwise(nn.leaky_relu)
-Selu = elementwise(nn.selu)
-Gelu = elementwise(nn.gelu)
+LogSoftmax = elementwise(log_softmax, axis=-1)
+Softmax = elementwise(softmax, axis=-1)
+Softplus = elementwise(softplus)
+Sigmoid = elementwise(sigmoid)
+Elu = elementwise(elu)
+LeakyRelu = elementwise(leaky_relu)
+Selu = elementwise(selu)
+Gelu = elementwise(gelu)
 
 
 def _pooling(start: Any, combine: Any, rescale: Any = None) -> Callable[..., Layer]:
