@@ -882,6 +882,19 @@ def test_many_donated_arguments():
         compiled.check_donated([*state[:-1], state[0]])
 
 
+def test_an_array_that_is_donated_and_given_twice_is_named():
+    def step(params, opt):
+        return params, opt
+
+    x = jnp.ones(3) + 0
+    message = r"step: .* opt\[0\]\['m'\] is the same array as opt\[1\]\['v'\]. Pass a copy"
+    with pytest.raises(xpr.errors.DonationError, match=message):
+        xpr.jit(step, donate_argnums=(0, 1))(jnp.zeros(2) + 0, ({"m": x}, {"v": x}))
+    large = jnp.arange(50_000.0) + 0
+    with pytest.raises(xpr.errors.DonationError, match="a is the same array as one that the function closes over"):
+        xpr.jit(lambda a: a + large, donate_argnums=0)(large)
+
+
 def nested(wrap, times):
     fun = lambda x: x + 1
     for _ in range(times):
@@ -1038,7 +1051,7 @@ def test_calls_that_donate_are_known_by_their_types():
         np.asarray(given[0])
     x = jnp.ones(3) + 0
     for _ in range(2):
-        with pytest.raises(errors.DonationError, match="an array that is donated was given twice"):
+        with pytest.raises(errors.DonationError, match=r"donated was given twice: state\['w'\] is the same array as "):
             stepped({"w": x, "n": jnp.int32(0)}, x)
         np.testing.assert_array_equal(x, np.ones(3))
     viewed = jnp.ones(3) + 0

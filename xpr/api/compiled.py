@@ -220,16 +220,20 @@ class Compiled(Stage):
                 + "\nPut the arguments there before, by xpr.device_put(x, format), with the formats of `input_formats`."
             )
 
-    def check_donated(self, buffers: Sequence[Any]) -> None:
-        """Raises ValueError if a donated buffer is passed twice."""
+    def check_donated(self, buffers: Sequence[Any], names: Sequence[str] | None = None) -> None:
+        """Raises DonationError if a donated buffer is passed twice; `names` are those of the arguments."""
         if not self.donated:
             return
-        times = Counter(map(id, buffers))
-        if any(times[id(buffers[len(self.constants) + i])] > 1 for i in self.donated):
-            raise DonationError(
-                f"{self.interface.name}: an array that is donated was given twice, or is one that the function closes "
-                "over. Pass a copy, or don't donate it."
-            )
+        times, first = Counter(map(id, buffers)), len(self.constants)
+        twice = next((i for i in self.donated if times[id(buffers[first + i])] > 1), None)
+        if twice is None:
+            return
+        names = self.interface.names if names is None else names
+        other = next(i for i, b in enumerate(buffers) if b is buffers[first + twice] and i != first + twice) - first
+        raise DonationError(
+            f"{self.interface.name}: an array that is donated was given twice: {names[twice]} is the same array as "
+            f"{names[other] if other >= 0 else 'one that the function closes over'}. Pass a copy, or don't donate it."
+        ) from None  # the same error, where it is raised again with better names
 
     def run(self, leaves: Sequence[Any]) -> list[Any]:
         """Runs on flat arguments; returns arrays, NumPy ones for float0. Writes refs."""
@@ -237,15 +241,19 @@ class Compiled(Stage):
             return self.run_on_values(leaves)
         return self.state.store(leaves, self.run_on_values(self.state.inputs(leaves, self.donated)))
 
-    def run_on_values(self, leaves: Sequence[Any]) -> list[Any]:
-        """Runs the program on its arguments, arrays or numbers."""
-        executable = self.executable
-        inputs, outputs = self.layouts or _ROW_MAJOR
-        device = executable.device
-        buffers = self.constants + [
+    def buffers(self, leaves: Sequence[Any]) -> list[Any]:
+        """What the program takes, its constants and arguments, as buffers on its device."""
+        device, inputs = self.executable.device, (self.layouts or _ROW_MAJOR).inputs
+        return self.constants + [
             buffer_on(x, aval_of(x), device) if layout is None else _buffer_with_layout(x, device, layout)
             for x, layout in zip_longest(leaves, inputs)
         ]
+
+    def run_on_values(self, leaves: Sequence[Any]) -> list[Any]:
+        """Runs the program on its arguments, arrays or numbers."""
+        executable = self.executable
+        device, outputs = executable.device, (self.layouts or _ROW_MAJOR).outputs
+        buffers = self.buffers(leaves)
         self.check_donated(buffers)
         for i in self.donated:
             if type(leaves[i]) is Array:
@@ -330,14 +338,18 @@ class CompiledForSeveral(Compiled):
         """The communication between devices in the partitioned program: see `Collective`."""
         return collectives_of(self.as_text(), self.mesh.shape)
 
+    def buffers(self, leaves: Sequence[Any]) -> list[Any]:
+        """What the program takes, its constants and arguments, as buffers on its devices."""
+        inputs = (self.layouts or _ROW_MAJOR).inputs
+        return self.constants + [
+            buffer_at(x, sharding) if layout is None else _buffer_with_layout(x, sharding, layout)
+            for x, sharding, layout in zip_longest(leaves, self.argument_shardings(), inputs)
+        ]
+
     def run_on_values(self, leaves: Sequence[Any]) -> list[Array]:
         """Runs on flat arguments, resharding them first where needed."""
-        executable, constants = self.executable, self.constants
-        inputs, outputs = self.layouts or _ROW_MAJOR
-        buffers = constants + [
-            buffer_at(x, sharding) if layout is None else _buffer_with_layout(x, sharding, layout)
-            for x, sharding, layout in zip_longest(leaves, executable.in_shardings[len(constants) :], inputs)
-        ]
+        executable, outputs = self.executable, (self.layouts or _ROW_MAJOR).outputs
+        buffers = self.buffers(leaves)
         self.check_donated(buffers)
         outs = zip_longest(executable.out_avals, executable.run(buffers), executable.placements, outputs)
         results = list(starmap(array_at, outs))

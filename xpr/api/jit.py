@@ -58,7 +58,7 @@ from xpr.core.primitive import all_primitives
 from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import check_function, depth_of_user, describe_function, function_name
 from xpr.dimensions.expressions import is_symbolic_dim
-from xpr.errors import ArgumentError
+from xpr.errors import ArgumentError, DonationError
 from xpr.notices import warn
 from xpr.primitives.sharding_constraint import constrain
 from xpr.transforms.boundary import boundary
@@ -220,6 +220,10 @@ class JitFunction(KnownCaller):
             outs = compiled.run(call.leaves)
         except OverflowError:
             self.check_integers(call)
+            raise
+        except DonationError:
+            if compiled.state is None:
+                compiled.check_donated(compiled.buffers(call.leaves), call.names(self.fun))
             raise
         except TypeError as error:
             self.check_values(call, error)
