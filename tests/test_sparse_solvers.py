@@ -23,7 +23,7 @@ def test_solutions_and_derivatives(solver, A):
         for options in ({}, {"M": diagonal}, {"M": lambda x: x / np.diag(A)}, {"x0": B}):
             found, info = way(lambda b, options=options: solver(A, b, tol=1e-6, **options))(B)
             np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-4)
-            assert info is None
+            assert info == 0 if solver is gmres else info is None
     np.testing.assert_allclose(solver(lambda x: A @ x, B, tol=1e-6)[0], expected, rtol=1e-3, atol=1e-4)
 
     def total(A, b, solve):
@@ -114,3 +114,10 @@ def test_sparse_matrices_are_operators(method):
     for layout in (BCOO, BCSR):
         found, _ = xpr.jit(lambda A, b: method(A, b, tol=1e-6))(layout.fromdense(matrix), jnp.ones(4))
         np.testing.assert_allclose(found, expected, rtol=1e-4)
+
+
+def test_gmres_says_whether_the_solution_has_a_nan():
+    x, failed = gmres(GENERAL, B)
+    assert failed == 0 and failed.dtype == jnp.int32 and np.isfinite(x).all()
+    x, failed = gmres(GENERAL, B, x0=jnp.full_like(B, jnp.nan))
+    assert failed == -1 and np.isnan(x).all()

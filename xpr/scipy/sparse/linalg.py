@@ -257,7 +257,7 @@ def gmres(
     maxiter: int | None = None,
     M: Any = None,
     solve_method: str = "batched",
-) -> tuple[Any, None]:
+) -> tuple[Any, Any]:
     """The solution x of A x = b for any matrix, by generalized minimal residuals, with restarts.
 
     Source: Saad and Schultz, GMRES: a generalized minimal residual algorithm for solving nonsymmetric linear systems,
@@ -275,7 +275,7 @@ def gmres(
       solve_method: "batched" or "incremental"; has no effect.
 
     Returns:
-      The solution, and None.
+      The solution, and an int32: -1 if an element of it is nan, or else 0.
 
     Raises:
       ValueError: `A` or `M` is an array that is no square matrix, `x0` isn't like `b`, `restart` is not positive, or
@@ -284,12 +284,13 @@ def gmres(
 
     >>> import xpr.numpy as jnp
     >>> from xpr.scipy.sparse.linalg import gmres
-    >>> x, _ = gmres(jnp.array([[2.0, 1.0], [0.0, 4.0]]), jnp.array([3.0, 4.0]))
-    >>> [round(float(each), 3) for each in x]
-    [1.0, 1.0]
+    >>> x, failed = gmres(jnp.array([[2.0, 1.0], [0.0, 4.0]]), jnp.array([3.0, 4.0]))
+    >>> [round(float(each), 3) for each in x], int(failed)
+    ([1.0, 1.0], 0)
     """
     if solve_method not in ("batched", "incremental"):
         raise ValueError(f"gmres: solve_method is 'batched' or 'incremental', and not {solve_method!r}.")
     if restart < 1:
         raise ValueError(f"gmres: restart is 1 or more, and is {restart}.")
-    return _solved("gmres", functools.partial(_gmres, int(restart)), A, b, x0, tol, atol, maxiter, M)
+    x, _ = _solved("gmres", functools.partial(_gmres, int(restart)), A, b, x0, tol, atol, maxiter, M)
+    return x, jnp.where(jnp.isnan(_square(x)), -1, 0)
