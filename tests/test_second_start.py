@@ -110,6 +110,12 @@ FOUND = {
         weights = jnp.arange(9.0).reshape(3, 3)
         f = xpr.jit(lambda x: weights @ x)
     """,
+    "random keys that a trace makes": """
+        def loss(x):
+            keys = random.split(random.key(3), 2)
+            return (x * random.normal(keys[0], (3,)) + random.uniform(random.PRNGKey(1), (3,))).sum()
+        f = xpr.jit(xpr.grad(loss))
+    """,
     "jitted functions and custom rules": """
         @xpr.custom_jvp
         def g(x):

@@ -157,7 +157,7 @@ class StoredCall:
         """
         consts, executable = traced.program.consts, compiled.executable
         _check_classes(compiled.out_tree, self.classes)
-        if sum(np.asarray(each).nbytes for each in consts) > LARGEST_CONSTANTS:
+        if sum(_numbers(each).nbytes for each in consts) > LARGEST_CONSTANTS:
             raise Refused(f"the arrays that it closes over have more than {LARGEST_CONSTANTS:,} bytes")
         about: dict[str, Any] = {
             "out_tree": _pickled(compiled.out_tree),
@@ -240,16 +240,21 @@ def _read_aval(written: tuple[Any, ...]) -> ShapedArray:
     return ShapedArray(shape, key_types.key_type_of_text(name) or np.dtype(name), weak_type=weak_type)
 
 
+def _numbers(value: Any) -> np.ndarray:
+    """An array in NumPy; of random keys, their words."""
+    return np.asarray(value.host if type(value) is Array else value)
+
+
 def _written_constant(value: Any) -> tuple[Any, bytes]:
-    aval = value.aval if type(value) is Array else None
-    if aval is None or not isinstance(aval.dtype, np.dtype) or value._device is not None:
-        raise Refused("it closes over an array that is of random keys, or put on devices")
-    return _written(aval), np.ascontiguousarray(np.asarray(value)).tobytes()
+    if type(value) is not Array or value._device is not None:
+        raise Refused("it closes over an array that is put on devices")
+    return _written(value.aval), np.ascontiguousarray(_numbers(value)).tobytes()
 
 
 def _read_constant(written: tuple[Any, bytes]) -> Array:
     aval = _read_aval(written[0])
-    return Array(aval, np.frombuffer(written[1], aval.dtype).reshape(aval.shape))
+    words = aval.physical  # of numbers, the type itself
+    return Array(aval, np.frombuffer(written[1], words.dtype).reshape(words.shape))
 
 
 def _of_buffer(buffer: Any) -> Array:
