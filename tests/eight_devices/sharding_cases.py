@@ -604,9 +604,13 @@ def test_pictures(mesh, capsys):
     ]  # fmt: skip
     xpr.debug.visualize_array_sharding(xpr.device_put(X[0], NamedSharding(mesh, P("y"))))
     assert capsys.readouterr().out.splitlines()[1] == "│CPU 0,2,4,6│CPU 1,3,5,7│"
-    xpr.debug.visualize_sharding((4,), NamedSharding(mesh, P("y")), min_width=16, scale=16)
+    xpr.debug.visualize_sharding((4,), NamedSharding(mesh, P("y")), min_width=16, scale=16, max_width=120)
     rule, text, _ = capsys.readouterr().out.splitlines()
     assert rule == "┌" + "─" * 48 + "┬" + "─" * 48 + "┐" and text == f"│{'CPU 0,2,4,6':^48}│{'CPU 1,3,5,7':^48}│"
+    xpr.debug.visualize_sharding((1, 32), NamedSharding(mesh, P(None, "y")))  # all of it is 80 wide, not each part
+    assert capsys.readouterr().out.splitlines()[0] == "┌" + "─" * 38 + "┬" + "─" * 39 + "┐"
+    xpr.debug.visualize_sharding((1, 32), NamedSharding(mesh, P(None, "y")), max_width=10)  # as far as texts allow
+    assert capsys.readouterr().out.splitlines()[0] == "┌" + "─" * 11 + "┬" + "─" * 11 + "┐"
     with pytest.raises(ValueError, match="one or two axes"):
         xpr.debug.visualize_array_sharding(jnp.ones(()))
 

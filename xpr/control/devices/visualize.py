@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
 from operator import attrgetter
 from typing import Any
 
@@ -31,7 +32,7 @@ def visualize_sharding(
       scale: the scale of the diagram. With 1.0 an array of two axes is ten lines high, and wide by its proportions, as
         far as the texts of its parts allow; one of one axis is drawn in a row.
       min_width: characters that a part takes at least, with its borders.
-      max_width: characters that it takes at most.
+      max_width: characters that the diagram takes at most, as far as the texts of its parts allow.
       color_map: gives for a number from 0 to 1 a color, red, green and blue from 0 to 1, as those of matplotlib do;
         None for gray.
 
@@ -59,16 +60,23 @@ def visualize_sharding(
     texts = [[f"{kind} {','.join(map(str, sorted(cells[row, column])))}" for column in columns] for row in rows]
     all_lines = int(10 * scale)
     all_columns = int(all_lines * (shape[1] if len(shape) == 2 else 1) / max(shape[0], 1)) * _HEIGHT_BY_WIDTH
-    widths = [
-        max(min(max(int(all_columns * len(column) / max(shape[-1], 1)), min_width), max_width) - 2, *map(len, below))
-        for column, below in zip(columns, zip(*texts))
-    ]
+    wanted = [max(int(all_columns * len(column) / max(shape[-1], 1)), min_width) - 2 for column in columns]
+    widths = [max(wide, *map(len, below)) for wide, below in zip(_fitting(wanted, max_width), zip(*texts))]
     heights = [max(int(all_lines * len(row) / max(shape[0], 1)) - 1, 1) if len(shape) == 2 else 1 for row in rows]
     colored = use_color and sys.stdout.isatty()
     print(_table(texts, widths, heights, (color_map or _gray) if colored else None))
 
 
 _HEIGHT_BY_WIDTH = 2.5  # of a character
+
+
+def _fitting(widths: list[int], max_width: int) -> list[int]:
+    """Widths inside the borders, in proportion smaller where a row of them would be wider than `max_width`."""
+    available = max_width - len(widths) - 1
+    if sum(widths) <= available:
+        return widths
+    bounds = [available * wide // sum(widths) for wide in accumulate(widths, initial=0)]
+    return [end - start for start, end in pairwise(bounds)]
 
 
 def _gray(fraction: float) -> tuple[float, float, float]:
