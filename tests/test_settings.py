@@ -506,6 +506,23 @@ def test_python_integers_out_of_range_wrap_around_where_they_are_not_checked():
             x + 2**40
 
 
+def test_products_with_masks_are_choices_where_those_are_not_exact():
+    x, mask = jnp.array([jnp.inf, 2.0, jnp.nan]), jnp.array([False, True, False])
+    products = (
+        lambda x: x * mask, lambda x: mask * x, lambda x: x[None, ::2] * mask[:1, None], lambda x: x[2] * mask[:1],
+        lambda x: xpr.jit(lambda x: x * mask.astype(x.dtype))(x),
+        xpr.grad(lambda x: jnp.sum(jnp.exp(1000 * x) * mask)),
+    )  # fmt: skip
+    for product in (*products[:-1], *map(xpr.jit, products[:-1])):
+        assert jnp.isnan(product(x)).any()
+    with override("exact_masks", False):
+        for product in (*products, *map(xpr.jit, products)):
+            result = product(x)
+            assert result.dtype == jnp.float32 and not jnp.isnan(result).any()
+        assert (x * mask).tolist() == [0, 2, 0] and (2.5 * mask).tolist() == [0, 2.5, 0]
+        assert (mask * mask).dtype == bool and (jnp.arange(3) * mask).tolist() == [0, 1, 0]
+
+
 def test_seeds_are_offset():
     with override("random_seed_offset", 3):
         offset = [

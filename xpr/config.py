@@ -90,6 +90,7 @@ class Settings(threading.local):
     remove_size_one_mesh_axis_from_type: bool = _flag("XPR_REMOVE_SIZE_ONE_MESH_AXIS_FROM_TYPE")
     check_static_indices: bool = _flag("XPR_CHECK_STATIC_INDICES", True)
     check_python_integers: bool = _flag("XPR_CHECK_PYTHON_INTEGERS", True)
+    exact_masks: bool = _flag("XPR_EXACT_MASKS", True)  # infinity and nan times False are nan, not 0
     disable_bwd_checks: bool = _flag("XPR_DISABLE_BWD_CHECKS")
     disable_vmap_shmap_error: bool = _flag("XPR_DISABLE_VMAP_SHMAP_ERROR")
     legacy_prng_key: str = os.environ.get("XPR_LEGACY_PRNG_KEY", "allow")
@@ -155,7 +156,7 @@ _FOR_TRACING = (
     "enable_x64", "default_device", "disable_jit", "mesh", "context_mesh", "program_mesh", "while_checkpoints",
     "default_matmul_precision", "numpy_rank_promotion", "numpy_dtype_promotion", "user_contexts", "default_prng_impl",
     "threefry_partitionable", "enable_custom_prng", "explicit_x64_dtypes", "check_static_indices",
-    "check_python_integers", "random_seed_offset", "xla_metadata", "auto_pcast",
+    "check_python_integers", "exact_masks", "random_seed_offset", "xla_metadata", "auto_pcast",
     "remove_size_one_mesh_axis_from_type", "disable_bwd_checks", "allow_f16_reductions", "disable_vmap_shmap_error",
 )  # fmt: skip
 _values_for_tracing: Callable[[Any], tuple[Any, ...]] = attrgetter(*_FOR_TRACING)

@@ -431,9 +431,9 @@ def adapt() -> None:
     """
     # JAX says nothing of arrays in 64 bits that become 32, and numpyro's and others' tests take warnings for errors
     promotion.warn_of_changed_values = _ignored
-    # nor of indices beyond the end of an axis, as numpyro's in branches that are not taken, and of integers that the
-    # dtype of the other operand can't hold, as distrax' unsigned arrays times -1
-    for name in ("check_static_indices", "check_python_integers"):
+    # nor of indices beyond the end of an axis, as numpyro's in branches that are not taken, of integers that the dtype
+    # of the other operand can't hold, as distrax' unsigned arrays times -1, and of infinities times False, as jax_md's
+    for name in ("check_static_indices", "check_python_integers", "exact_masks"):
         if f"XPR_{name.upper()}" not in os.environ:
             xpr.config.update(name, False)
     # chex finds functions that `jit` has made by the text of their type

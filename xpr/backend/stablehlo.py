@@ -33,6 +33,7 @@ from xpr.backend.mlir_text import (
 )
 from xpr.backend.program_devices import Inspection
 from xpr.backend.sharding import Mesh, NamedSharding, PartitionSpec
+from xpr.config import settings
 from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import is_symbolic_dim, max_dim
 
@@ -386,12 +387,12 @@ class Builder:
         )
 
     def convert(self, operand: Value, dtype: np.dtype) -> Value:
-        """The operand with the dtype. Bools become floats through integers: XLA takes the product of a float and a
-        converted bool for a choice between the float and 0, which loses nan and 0 times inf.
+        """The operand with the dtype. Bools become floats through integers, unless `exact_masks` is off: XLA takes the
+        product of a float and a converted bool for a choice between the float and 0, which loses nan and 0 times inf.
         """
         if operand.aval.dtype == dtype:
             return operand
-        if operand.aval.dtype == dtypes.bool_ and dtype in dtypes.INEXACT:
+        if operand.aval.dtype == dtypes.bool_ and dtype in dtypes.INEXACT and settings.exact_masks:
             operand = self.op("stablehlo.convert", (operand,), operand.aval.update(dtype=dtypes.uint8))
         return self.op("stablehlo.convert", (operand,), operand.aval.update(dtype=dtype))
 

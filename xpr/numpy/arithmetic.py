@@ -50,6 +50,13 @@ add = or_logical(
     Array([11, 12], dtype=int32)
     """,
 )
+
+
+def _masked(mask: Any, x: Any) -> Any:
+    """The floats where the mask is true, and 0 elsewhere."""
+    return select_scalar(as_operand(mask), as_operand(x), e.scalar(0, x))
+
+
 multiply = or_logical(
     "multiply",
     e.mul_p,
@@ -67,6 +74,7 @@ multiply = or_logical(
     >>> jnp.multiply(jnp.array([1, 2]), 10)
     Array([10, 20], dtype=int32)
     """,
+    _masked,
 )
 subtract = binary(
     "subtract",

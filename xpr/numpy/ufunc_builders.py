@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, TypeVar
 
+from xpr.config import settings
 from xpr.core.avals import aval_of
 from xpr.dtypes import COMPLEX, INEXACT, bool_, promote_all
 from xpr.numpy.promotion import (
@@ -132,11 +133,20 @@ def float_binary(name: str, primitive: Any, doc: str) -> Callable[[Any, Any], An
     return _named(function, name, doc)
 
 
-def or_logical(name: str, primitive: Any, logical: Any, doc: str) -> Callable[[Any, Any], Any]:
-    """An arithmetic function that is a logical one for booleans."""
+def or_logical(
+    name: str, primitive: Any, logical: Any, doc: str, with_mask: Callable[[Any, Any], Any] | None = None
+) -> Callable[[Any, Any], Any]:
+    """An arithmetic function that is a logical one for booleans.
+
+    Of booleans and floats it is `with_mask(booleans, floats)`, if that is given and the setting `exact_masks` is off.
+    """
     bind, bind_logical = primitive.bind, logical.bind
 
     def slow(x: Any, y: Any) -> Any:
+        if with_mask is not None and not settings.exact_masks:
+            for mask, other in ((x, y), (y, x)):
+                if aval_of(mask).dtype == bool_ and aval_of(other).dtype in INEXACT:
+                    return with_mask(mask, other)
         x, y = promoted_pair(x, y, primitive.name)
         return (bind_logical if aval_of(x).dtype == bool_ else bind)(x, y)
 
