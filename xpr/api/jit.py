@@ -466,7 +466,10 @@ class JitFunction(KnownCaller):
     def device(self) -> Any:
         """The device that `jit` was told, or the first one of the platform; None where it was told neither."""
         device, backend = self.options.device, self.options.backend
-        return devices.devices(backend)[0] if device is None and backend not in (None, "reference") else device
+        platform = None if backend == "reference" else backend
+        if isinstance(device, str) or (device is None and platform):
+            return devices.local_devices(backend=device or platform)[0]
+        return device
 
     def compiled_for(self, call: Call) -> Compiled:
         """The program for a call on its arguments' devices, compiled the first time."""
@@ -627,7 +630,7 @@ def jit(
       donate_argnums: positions of arguments whose memory the results may use; the call deletes them.
       donate_argnames: their names.
       keep_unused: has no effect; unused arguments are always kept.
-      device: where to run; None for the default device.
+      device: where to run, or the name of a platform, whose first device it is; None for the default device.
       backend: "reference" evaluates in NumPy, without XLA; else the platform to run on.
       inline: whether programs that call the function have its equations in place of the call; the result is the same.
       compiler_options: XLA options by name, and two of xpr's own: `{"reroll": True}` turns unrolled layers into one
@@ -646,7 +649,7 @@ def jit(
 
     Raises:
       ConcretizationTypeError: the function needs the value of an argument that is not static.
-      TypeError: `device` is no device, or positions or names of arguments are no integers or strings.
+      TypeError: `device` is no device and no name, or positions or names of arguments are no integers or strings.
       ValueError: a static argument is not hashable, XLA has no such option, a sharding doesn't fit an array, or is
         given beside `device` or `backend`, or shardings are of several single devices, or of one and of a mesh; in
         calls, arguments were put on different devices, or otherwise than `in_shardings` say.

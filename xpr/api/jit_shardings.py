@@ -42,10 +42,10 @@ def check_placement(device: Any, backend: str | None, **shardings: Any) -> None:
     """Raises an error where it can't be told where to run.
 
     Raises:
-      TypeError: `device` is none.
+      TypeError: `device` is no device, and no name of a platform.
       ValueError: devices are named in two ways, or a sharding leaves an axis to the compiler.
     """
-    if device is not None:
+    if device is not None and not isinstance(device, str):
         check_device("jit: device", device)
     named = [f"{name}={x!r}" for name, x in (("device", device), ("backend", backend)) if x is not None]
     if len(named) > 1:
