@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+from collections import UserDict, UserList, deque
 
 import numpy as np
 import pytest
@@ -106,6 +107,28 @@ def test_arrays_of_buffers():
     np.testing.assert_array_equal(jnp.array([numbers, numbers]), [[1, 2, 3]] * 2)
     with pytest.raises(TypeError, match="not numeric"):
         jnp.array(object())
+
+
+class Squares:
+    """A sequence by the methods that NumPy asks for, as iminuit's views of values are."""
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        return range(3)[index] ** 2
+
+
+def test_arrays_of_sequences_that_are_no_lists():
+    def uses(jax):
+        given = [Squares(), deque([1, 2.5]), UserList([1, 2]), [Squares(), Squares()], [deque([True, False])]]
+        return [(jax.numpy.array(x), jax.numpy.asarray(x, dtype=float)) for x in given]
+
+    agree(uses)
+    traced = xpr.jit(lambda x: jnp.array(deque([x, x * 2])))(1.0)
+    np.testing.assert_array_equal(traced, [1, 2])
+    with pytest.raises(TypeError, match="not numeric"):
+        jnp.array(UserDict({0: 1.0}))
 
 
 def test_eval_shape_of_a_function_that_gives_types():

@@ -7,7 +7,7 @@ host are constants.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -302,7 +302,12 @@ def _unwrapped(x: Any, dtype: np.dtype | None) -> Any:
     try:
         return np.array(memoryview(x))  # a buffer, as array.array has
     except (TypeError, ValueError):
-        return _read(x, dtype)
+        return list(x) if _is_sequence(x) else _read(x, dtype)
+
+
+def _is_sequence(x: Any) -> bool:
+    """Whether NumPy reads the elements of an object by position, as of a deque or of a view that a library defines."""
+    return all(hasattr(type(x), name) for name in ("__len__", "__getitem__")) and not isinstance(x, (str, Mapping))
 
 
 # Lists. Those of Python scalars alone, the common case, are left to NumPy; an element with a dtype of its own makes
