@@ -55,9 +55,6 @@ class ScalarType(type):
     def __call__(self, x: Any = 0) -> Any:
         return asarray(x, self.dtype)
 
-    def __repr__(self) -> str:
-        return f"jnp.{self.__name__}"
-
     def __eq__(self, other: object) -> bool:
         if isinstance(other, (ScalarType, np.dtype)):
             return self.dtype == getattr(other, "dtype", other)
@@ -74,7 +71,7 @@ class ScalarType(type):
 def _scalar_type(of: Any) -> ScalarType:
     dtype = np.dtype(of)
     about = f"The dtype {dtype.name}; called with anything array-like, it makes an array of that dtype."
-    return ScalarType(dtype.name, (), {"dtype": dtype, "__doc__": about})
+    return ScalarType(dtype.name, (), {"dtype": dtype, "__doc__": about, "__module__": "xpr.numpy"})
 
 
 # -- The dtypes
