@@ -412,6 +412,8 @@ def test_vectorize() -> None:
     rows = jnp.arange(6.0).reshape(2, 3)
     shifted, sums = two(rows, "any", k=1)
     assert shifted.tolist() == (rows + 1).tolist() and sums.tolist() == [3, 12]
+    (indices,) = jnp.vectorize(lambda x: jnp.nonzero(x, size=2), signature="(i)->(j)")(rows > 1)  # as netket calls it
+    assert indices.tolist() == [[2, 0], [0, 1]]
 
 
 def test_vectorize_of_pytrees_with_a_shape() -> None:
@@ -454,6 +456,8 @@ def test_vectorize_checks_what_is_excluded_how_many_results_there_are_and_ranks(
         jnp.vectorize(abs, excluded={-1})
     with pytest.raises(TypeError, match="has 3, and 2 came"):
         jnp.vectorize(lambda *xs: xs, signature="(),()->(),(),()")(1, 2)
+    with pytest.raises(TypeError, match="has 1, and 2 came"):
+        jnp.vectorize(lambda *xs: xs, signature="(),()->()")(1, 2)
     add = jnp.vectorize(jnp.add, signature="(),()->()")
     with xpr.numpy_rank_promotion("raise"):
         with pytest.raises(ValueError, match="require rank promotion"):

@@ -253,7 +253,7 @@ def _checked(result: Any, gives: list[Core] | None, sizes: dict[str, int]) -> An
         return result
     if len(gives) > 1 and not isinstance(result, (tuple, list)):
         raise TypeError(f"vectorize: the output must be a tuple of {len(gives)} arrays, and is {describe(result)}.")
-    outs = result if len(gives) > 1 else (result,)
+    outs = result if len(gives) > 1 or isinstance(result, tuple) else (result,)
     if len(outs) != len(gives):
         raise TypeError(
             f"vectorize: wrong number of output arguments: the signature has {len(gives)}, and {len(outs)} came."
