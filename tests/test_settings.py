@@ -550,6 +550,7 @@ def test_flags_of_jax_that_change_no_result():
     xpr.config.update("jax_persistent_cache_min_compile_time_secs", 0)
     assert xpr.config.jax_persistent_cache_min_compile_time_secs == 0
     xpr.config.update("persistent_cache_min_compile_time_secs", before)
+    assert xpr.config.jax_disable_most_optimizations is False  # which tests of libraries set
     with override("compilation_cache_dir", "somewhere"):
         assert settings.programs_folder == "somewhere"
         with override("enable_compilation_cache", False):

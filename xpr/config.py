@@ -235,6 +235,7 @@ _TAKEN: dict[str, Any] = {
     "compiler_enable_remat_pass": True,
     "cpu_enable_async_dispatch": True,
     "debug_log_modules": "",
+    "disable_most_optimizations": False,
     "distributed_debug": False,
     "enable_pgle": False,
     "exec_time_optimization_effort": 0.0,
