@@ -552,8 +552,8 @@ SETTINGS = {
     "threefry_partitionable": False, "numpy_rank_promotion": "raise", "numpy_dtype_promotion": "strict",
     "explicit_x64_dtypes": "allow", "check_static_indices": False, "disable_bwd_checks": True, "random_seed_offset": 1,
     "check_python_integers": False, "exact_masks": False, "enable_custom_prng": True, "legacy_prng_key": "warn",
-    "auto_pcast": False,
-    "disable_vmap_shmap_error": True, "allow_f16_reductions": False, "remove_size_one_mesh_axis_from_type": True,
+    "auto_pcast": False, "disable_vmap_shmap_error": True, "allow_f16_reductions": False,
+    "remove_size_one_mesh_axis_from_type": True,
 }  # fmt: skip
 TRACED_WITH = {
     "check_tracer_leaks": True, "debug_infs": True, "debug_nans": True, "enable_checks": True,

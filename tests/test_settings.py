@@ -510,10 +510,9 @@ def test_products_with_masks_are_choices_where_those_are_not_exact():
     x, mask = jnp.array([jnp.inf, 2.0, jnp.nan]), jnp.array([False, True, False])
     products = (
         lambda x: x * mask, lambda x: mask * x, lambda x: x[None, ::2] * mask[:1, None], lambda x: x[2] * mask[:1],
-        lambda x: xpr.jit(lambda x: x * mask.astype(x.dtype))(x),
-        xpr.grad(lambda x: jnp.sum(jnp.exp(1000 * x) * mask)),
+        lambda x: xpr.jit(lambda x: x * mask.astype(x.dtype))(x), xpr.grad(lambda x: jnp.sum(x * mask * x)),
     )  # fmt: skip
-    for product in (*products[:-1], *map(xpr.jit, products[:-1])):
+    for product in (*products, *map(xpr.jit, products)):
         assert jnp.isnan(product(x)).any()
     with override("exact_masks", False):
         for product in (*products, *map(xpr.jit, products)):
