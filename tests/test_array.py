@@ -468,7 +468,7 @@ def test_dtypes_are_classes():
 
     assert isinstance(jnp.float32, type) and issubclass(Step, jnp.int8) and isinstance(np.int8(3), jnp.int8)
     assert Step.dtype == jnp.int8 and Step(3).dtype == jnp.int8 and jnp.zeros(2, Step).dtype == jnp.int8
-    assert Step.FIRST.item() == 0 and repr(jnp.bfloat16) == "jnp.bfloat16"
+    assert Step.FIRST.item() == 0 and repr(jnp.bfloat16) == "<class 'xpr.numpy.bfloat16'>"
     assert isinstance(None, jnp.float32 | None) and {jnp.float32: 1}[np.float32] == 1
     for each in (jnp.bool_, jnp.bfloat16, jnp.float32):
         assert pickle.loads(pickle.dumps(each)) is copy.deepcopy(each) is each

@@ -14,6 +14,7 @@ from xpr import lax
 from xpr.config import override
 from xpr.custom_derivatives import CustomVJPPrimal, SymbolicZero, linear_call, zero_from_primal
 from xpr.errors import UnsupportedRule
+from xpr.interpreters.ad import JVPTracer
 
 X = np.array([1.0, 100.0], np.float32)
 
@@ -1150,3 +1151,19 @@ def test_rules_of_results_that_nothing_reads_are_not_called():
     assert xpr.grad(lambda s: blocked(inside(s)))(3.0) == 4
     _, pull = xpr.vjp(lambda x, s: blocked(counted(x, s)), 1.0, 3.0)
     assert [float(ct) for ct in pull(1.0)] == [0, 4]
+
+
+def test_rules_that_call_jvp_see_its_tracers_in_reverse_mode():
+    """equinox tells by their class which results have tangents."""
+    kinds = []
+
+    @xpr.custom_jvp
+    def square(x):
+        return x * x
+
+    @square.defjvp
+    def _(primals, tangents):
+        return xpr.jvp(lambda x: kinds.append(type(x)) or x * x, primals, tangents)
+
+    assert xpr.grad(square)(3.0) == xpr.jit(xpr.grad(square))(3.0) == 6
+    assert kinds and set(kinds) == {JVPTracer}

@@ -477,24 +477,6 @@ def test_rows_of_loops_within_loops_in_reverse():
     values_close(xpr.jacrev(xpr.jacrev(xpr.vmap(nested)))(x), xpr.jacfwd(xpr.jacfwd(xpr.vmap(nested)))(x))
 
 
-@pytest.mark.parametrize("has_aux", [False, True])
-def test_rules_that_differentiate_loops_in_forward_mode(has_aux):
-    def power(x):
-        return lax.while_loop(lambda c: c < 30.0, lambda c: c * x, x)
-
-    def rule(primals, tangents):
-        if has_aux:
-            return xpr.jvp(lambda x: (power(x), 2 * x), primals, tangents, has_aux=True)[:2]
-        return xpr.jvp(power, primals, tangents)
-
-    f = xpr.custom_jvp(power)
-    f.defjvp(rule)
-    assert xpr.grad(f)(2.0) == xpr.jit(xpr.grad(f))(2.0) == xpr.grad(power)(2.0) == 80
-    assert xpr.vmap(xpr.grad(f))(jnp.array([2.0, 3.0])).tolist() == [80, 108]
-    assert xpr.grad(lambda x: xpr.vmap(f)(x).sum())(jnp.array([2.0, 3.0])).tolist() == [80, 108]
-    assert xpr.hessian(f)(2.0) == xpr.jacrev(xpr.jacrev(f))(2.0) == 160
-
-
 def test_loops_around_other_control_flow():
     def f(x, n):
         def step(c):

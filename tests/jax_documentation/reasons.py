@@ -107,11 +107,6 @@ REASONS: dict[str, tuple[str, ...]] = {
         "pytrees.md 18",
         "pytrees.md 19",
     ),
-    "A static index out of range is an error.": (
-        "debugging/checkify_guide.md 8",
-        "jax.Array.at [46]",
-        "notebooks/Common_Gotchas_in_JAX.md 2[67]",
-    ),
     "`x[mask]` of a traced mask has reductions and elementwise functions.": (
         "jax.errors.NonConcreteBooleanIndexError [59]",
         "notebooks/Common_Gotchas_in_JAX.md 36",

@@ -32,8 +32,8 @@ from xpr.transforms.flat import (
     flatten_arguments,
     named_like,
 )
-from xpr.transforms.jvp import with_zeros, without_tangents
-from xpr.transforms.linearize import linearize_flat, push_forward_in_rule
+from xpr.transforms.jvp import push_forward, with_zeros, without_tangents
+from xpr.transforms.linearize import linearize_flat
 from xpr.transforms.stage import stage
 from xpr.transforms.transpose import backward_pass
 from xpr.tree_nodes import Partial
@@ -75,7 +75,7 @@ def jvp(
     leaves, directions = list(map(as_array, leaves)), list(map(_symbolic, tangent_leaves))
     if isinstance(flat, FunctionWithAux):
         return _jvp_with_aux(flat, leaves, directions)
-    outs, out_tangents = push_forward_in_rule(flat, leaves, directions)
+    outs, out_tangents = push_forward(flat, leaves, directions)
     if flat.out_tree is LEAF:
         return as_array(outs[0]), _tangent_out(out_tangents[0])
     values, directions = list(map(as_array, outs)), list(map(_tangent_out, out_tangents))
@@ -90,7 +90,7 @@ def _jvp_with_aux(flat: FunctionWithAux, primals: Sequence[Any], tangents: Seque
         aux[:] = without_tangents(auxiliary)
         return values
 
-    outs, out_tangents = push_forward_in_rule(differentiated, primals, tangents)
+    outs, out_tangents = push_forward(differentiated, primals, tangents)
     out_tree, aux_tree = flat.out_tree.children()
     values, directions = list(map(as_array, outs)), list(map(_tangent_out, out_tangents))
     return tree.unflatten(out_tree, values), tree.unflatten(out_tree, directions), tree.unflatten(aux_tree, aux)

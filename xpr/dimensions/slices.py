@@ -48,11 +48,11 @@ def broadcast_sizes(shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
     Raises:
       ValueError: they don't broadcast.
     """
-    others = {tuple(shape) for shape in shapes if shape}  # than ()
-    if len(others) < 2:
-        return others.pop() if others else ()
-    if not any(is_symbolic_dim(n) for shape in others for n in shape):
-        return tuple(map(int, np.broadcast_shapes(*others)))
+    first, *others = [tuple(shape) for shape in shapes if shape] or [()]
+    if all(other == first for other in others) and all(type(n) is int and n >= 0 for n in first):
+        return first
+    if not any(is_symbolic_dim(n) for shape in shapes for n in shape):
+        return tuple(map(int, np.broadcast_shapes(*map(tuple, shapes))))
     ndim = max(map(len, shapes))
     result = []
     for column in zip(*[(1,) * (ndim - len(shape)) + tuple(shape) for shape in shapes]):

@@ -112,7 +112,7 @@ def push_forward(
 def without_tangents(values: Sequence[Any]) -> list[Any]:
     """The primals of values of the function that is being differentiated; called within it."""
     trace = transformation()
-    return [x.primal if isinstance(x, Tracer) and x._trace is trace else x for x in values]  # type: ignore[attr-defined]
+    return [x.primal if type(x) is JVPTracer and x._trace is trace else x for x in values]
 
 
 def with_zeros(tangents: Sequence[Any], is_active: Sequence[bool], avals: Sequence[ShapedArray]) -> list[Any]:
