@@ -285,6 +285,8 @@ ERRORS = [
     ("jnp.sum(x, out=x)", NotImplementedError, "immutable"),
     ("jnp.sum(x, initial=x, axis=0)", ValueError, "initial value must be a scalar. Got array of shape .2, 3., of type"),
     ("jnp.nanmin(x, initial=0, where=i)", ValueError, "jnp.nanmin: where must be None or a boolean array"),
+    ("jnp.nanprod(x, where=i)", ValueError, "jnp.nanprod: where must be None or a boolean array"),
+    ("jnp.nansum(x, where=i)", ValueError, "jnp.nansum: where must be None or a boolean array"),
     ("jnp.sum(x, where=i)", ValueError, "jnp.sum: where must be None or a boolean array, and is i32"),
     ("jnp.max(empty)", ValueError, "max of no elements"),
     ("jnp.min(x, where=mask)", ValueError, "needs initial="),

@@ -61,6 +61,7 @@ def nansum(
     >>> jnp.nansum(jnp.array([1.0, jnp.nan, 2.0]))
     Array(3., dtype=float32)
     """
+    where = None if where is None else reductions.boolean_mask("jnp.nansum", where)
     return reductions.sum(_without_nan(a, lambda dtype: 0)[0], axis, dtype, out, keepdims, initial, where)
 
 
@@ -95,6 +96,7 @@ def nanprod(
     >>> jnp.nanprod(jnp.array([3.0, jnp.nan, 2.0]))
     Array(6., dtype=float32)
     """
+    where = None if where is None else reductions.boolean_mask("jnp.nanprod", where)
     return reductions.prod(_without_nan(a, lambda dtype: 1)[0], axis, dtype, out, keepdims, initial, where)
 
 
