@@ -30,7 +30,7 @@ from xpr.config import native_code_wanted
 try:
     from xpr.backend import _waiting
 except ImportError:
-    _waiting = None  # type: ignore[assignment]
+    _waiting = None  # type: ignore[assignment]  # a module, where it is built
 
 LARGE = 2e8  # operations, or bytes read and written
 SOON = 0.01  # seconds

@@ -4,6 +4,8 @@
 #include <Python.h>
 #include <structmember.h>
 
+#include "slots.h"
+
 /* The fields of a `KnownProgram`. */
 enum { RUN, HANDLERS, WAITING, CONSTANTS, UNUSED, AVALS, DEVICES, UNFLATTEN, DONATED, PLAN, FAILED };
 /* When its results are waited for, see `Waiting` in backend/waiting.py. */
@@ -19,8 +21,6 @@ static PyObject *dtype_class, *inexact;
 static PyObject *flatten_plain, *flatten_nodes; /* the functions that flatten arguments for the two tables of trees */
 static PyObject *s_block_until_ready, *s_buffer, *s_call, *s_consume_token, *s_consume_with_handlers, *s_dtype, *s_is_ready;
 static PyObject *s_keyed, *s_runs_known_calls, *s_trace, *s_trace_key, *s_updates;
-
-#define SLOT(object, at) (*(PyObject **)((char *)(object) + (at)))
 
 /* What a call is looked up by, and what its program runs on. */
 typedef struct {
@@ -583,17 +583,6 @@ static PyTypeObject caller_type = {
     .tp_clear = (inquiry)caller_clear,
     .tp_dealloc = (destructor)caller_dealloc,
 };
-
-/* Where instances of a class have a slot; -1 with an exception where it has none of this name. */
-static Py_ssize_t offset_of(PyObject *cls, const char *name) {
-    PyObject *member = PyObject_GetAttrString(cls, name);
-    if (!member) return -1;
-    Py_ssize_t at = -1;
-    if (Py_IS_TYPE(member, &PyMemberDescr_Type)) at = ((PyMemberDescrObject *)member)->d_member->offset;
-    else PyErr_Format(PyExc_TypeError, "%R has no slot %s", cls, name);
-    Py_DECREF(member);
-    return at;
-}
 
 /* What known_calls.py gives by these names. */
 static const struct {

@@ -2,7 +2,8 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <structmember.h>
+
+#include "slots.h"
 
 static PyTypeObject *array, *plan_class; /* the classes of arrays, of `OperationPlan`, */
 static Py_ssize_t aval_at, host_at, buffer_at, device_at; /* and where their instances have their slots */
@@ -11,8 +12,6 @@ static PyObject *settings, *without_warnings;
 static PyObject *aval_of, *host_value, *operand_buffer; /* of operands that are no arrays */
 static PyObject *keep_until_done;
 static PyObject *s_any_params, *s_buffer, *s_consume_with_handlers, *s_default_device, *s_evaluate, *s_plans, *s_run;
-
-#define SLOT(object, at) (*(PyObject **)((char *)(object) + (at)))
 
 typedef struct {
     PyObject *args, *params; /* a tuple or a list, and a dict */
@@ -173,17 +172,6 @@ static PyObject *run_known(PyObject *module, PyObject *const *arguments, Py_ssiz
     return results || PyErr_Occurred() ? results : Py_NewRef(Py_NotImplemented);
 }
 
-/* Where instances of a class have a slot; -1 with an exception where it has none of this name. */
-static Py_ssize_t offset_of(PyTypeObject *cls, const char *name) {
-    PyObject *member = PyObject_GetAttrString((PyObject *)cls, name);
-    if (!member) return -1;
-    Py_ssize_t at = -1;
-    if (Py_IS_TYPE(member, &PyMemberDescr_Type)) at = ((PyMemberDescrObject *)member)->d_member->offset;
-    else PyErr_Format(PyExc_TypeError, "%R has no slot %s", cls, name);
-    Py_DECREF(member);
-    return at;
-}
-
 static PyObject *bind(PyObject *module, PyObject *arguments) {
     if (!PyArg_ParseTuple(
             arguments, "O!O!OOOOOO", &PyType_Type, &array, &PyType_Type, &plan_class, &settings, &without_warnings, &aval_of,
@@ -202,7 +190,7 @@ static PyObject *bind(PyObject *module, PyObject *arguments) {
         {plan_class, "keeps_result", &keeps_result_at},
     };
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
-        if ((*slots[i].at = offset_of(slots[i].cls, slots[i].name)) < 0) return NULL;
+        if ((*slots[i].at = offset_of((PyObject *)slots[i].cls, slots[i].name)) < 0) return NULL;
     Py_RETURN_NONE;
 }
 

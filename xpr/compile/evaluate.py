@@ -41,7 +41,7 @@ from xpr.transforms.on_arrays import on_arrays, run_on_arrays
 try:
     from xpr.compile import _known_operations
 except ImportError:
-    _known_operations = None  # type: ignore[assignment]
+    _known_operations = None  # type: ignore[assignment]  # a module, where it is built
 
 
 def _aval(x: Any) -> ShapedArray:

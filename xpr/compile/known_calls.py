@@ -38,7 +38,7 @@ from xpr.tree_nodes import registered
 try:
     from xpr.compile import _known_calls
 except ImportError:
-    _known_calls = None  # type: ignore[assignment]
+    _known_calls = None  # type: ignore[assignment]  # a module, where it is built
 
 _LEAF = tree.structure(0)
 Program = Executable | SequenceExecutable | PartitionedExecutable
