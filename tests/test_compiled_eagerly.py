@@ -1,6 +1,7 @@
 """Functions that are one program where they are called eagerly: results and types as operation by operation."""
 
 import inspect
+import math
 
 import numpy as np
 import pytest
@@ -147,15 +148,24 @@ def test_results_are_those_of_single_operations(fun, args):
 
 
 @on_cpu
-def test_functions_of_many_operations_are_compiled_when_they_were_called_often():
+@pytest.mark.parametrize("fun", [jnp.frexp, jnp.flip])
+def test_functions_are_compiled_when_they_were_called_often(fun):
     xpr.clear_caches()
-    expected = jnp.frexp(x)
-    (program,) = _programs(jnp.frexp).values()
+    expected = xpr.tree.leaves(fun(x))
+    (program,) = _programs(fun).values()
     calls = int(program.host_runs)
     for _ in range(calls + 2):
-        for found, part in zip(jnp.frexp(x), expected):
+        for found, part in zip(xpr.tree.leaves(fun(x)), expected):
             np.testing.assert_array_equal(found, part)
     assert program.on_host is not None and program.host_runs == 0 and calls > 10 and "recent" in program.jaxpr.memo
+
+
+@on_cpu
+def test_functions_that_give_views_of_large_arrays_stay_in_numpy():
+    flat = compiled_eagerly()(lambda x: xpr.lax.reshape(x, (60_000,)))
+    flat(jnp.ones((200, 300)))
+    (program,) = _programs(flat).values()
+    assert program.on_host is not None and program.host_runs == math.inf
 
 
 def test_traced_calls_are_the_same_equations():

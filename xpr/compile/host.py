@@ -38,9 +38,13 @@ def runs_on_host(
     primitive: Primitive, avals: tuple[ShapedArray, ...], out_avals: Sequence[ShapedArray], params: dict[str, Any]
 ) -> bool:
     """Whether NumPy is to run an exact operation: a small one, or one that NumPy is better at."""
-    if all(aval.size <= HOST_LIMIT for aval in (*avals, *out_avals)):
+    if _are_small(*avals, *out_avals):
         return True
     return primitive.faster_in_numpy is not None and primitive.faster_in_numpy(avals, **params)
+
+
+def _are_small(*avals: ShapedArray) -> bool:
+    return all(aval.size <= HOST_LIMIT for aval in avals)
 
 
 def host_values(args: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any] | None:
@@ -63,12 +67,14 @@ def host_values(args: Sequence[Any], avals: Sequence[ShapedArray]) -> list[Any] 
 class HostProgram:
     """A jaxpr evaluated in NumPy, where its operations would run if each was evaluated eagerly.
 
-    What does not depend on the operands is computed once.
+    What does not depend on the operands is computed once. `is_small`: no array is larger than what any exact operation
+    runs in NumPy for.
     """
 
-    __slots__ = ("_known", "_outs", "_steps", "out_avals")
+    __slots__ = ("_known", "_outs", "_steps", "is_small", "out_avals")
 
     def __init__(self, jaxpr: Jaxpr) -> None:
+        self.is_small = all(_are_small(*[v.aval for v in (*eqn.invars, *eqn.outvars)]) for eqn in jaxpr.eqns)
         self._known: list[Any] = [None] * len(jaxpr.invars)  # the values of literals, and None for variables
         self._steps: list[tuple[Any, list[int], dict[str, Any], list[int]]] = []
         positions = {v: i for i, v in enumerate(jaxpr.invars)}

@@ -3,8 +3,8 @@
 It is for functions with NumPy's signatures, which are a few equations while tracing. Called eagerly, operation by
 operation, each would read and write all elements of large arrays; and for small ones, most of the time would go into
 looking at arguments. So the function is traced once for each signature. If each of its operations would run in NumPy,
-they do so, one after the other; else they are one compiled program. NumPy takes longer than a compiled program for more
-than a few operations, so such a function is compiled once it has been called often enough; its results are the same.
+they do so, one after the other; else they are one compiled program. On small arrays that is called faster than NumPy's
+functions, so it is compiled, too, once it has been called often enough; its results are the same.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ _INT32 = range(-(2**31), 2**31)
 _STATIC = bool, int, float, complex, str, type, Enum, np.generic, np.dtype, type(None)
 
 
-_FEW = 8  # operations: so many run in NumPy in the time of a call of a program
 _WORTH_COMPILING = 5000  # operations: so many run in NumPy in the time that a program is compiled
 
 
@@ -54,7 +53,7 @@ class _Program:
     jaxpr: Jaxpr  # its operands are the constants and those of the function
     on_host: HostProgram | None
     out_tree: Any
-    host_runs: float = math.inf  # how often it is still to run in NumPy
+    host_runs: float  # how often it is still to run in NumPy
 
 
 class _Programs:
@@ -168,7 +167,8 @@ class _Programs:
             return None
         jaxpr = constvars_to_invars(inline_calls(closed))
         on_host = None if closed.consts else host_program(jaxpr)
-        host_runs = math.inf if len(jaxpr.eqns) <= _FEW else _WORTH_COMPILING // len(jaxpr.eqns)
+        is_small = on_host is not None and on_host.is_small
+        host_runs = _WORTH_COMPILING // max(len(jaxpr.eqns), 1) if is_small else math.inf
         return _Program(closed.consts, jaxpr, on_host, out_trees[0], host_runs)
 
 
