@@ -11,6 +11,8 @@ import sys
 import textwrap
 import types
 from collections import OrderedDict, namedtuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
@@ -340,6 +342,26 @@ def test_how_types_are_mapped():
         module = program(MAPPED.replace("x.data + 1", f"x.data + {shift}"))
         assert traced(module.f, X) is is_traced
         same(module.f(X), X + shift)
+
+
+def test_what_compares_nodes_may_raise():
+    class Data:
+        def __eq__(self, other):
+            raise ZeroDivisionError("no comparison")
+
+        def __hash__(self):
+            return 0
+
+    @dataclass
+    class Node:
+        child: Any
+        data: Data
+
+    xpr.tree_util.register_dataclass(Node, ["child"], ["data"])
+    f = xpr.jit(lambda node: 2 * node.child)
+    f.trace(Node(X, Data()))
+    with pytest.raises(ValueError, match="checking equality of metadata fields of pytree arguments"):
+        f(Node(X, Data()))
 
 
 def test_keys_static_and_donated_arguments():

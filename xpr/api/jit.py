@@ -497,7 +497,7 @@ class JitFunction(KnownCaller):
         stored = None
         with_layouts = self.options.has_layouts or any(map(layout_of, leaves))
         is_high = any(aval.is_high for aval in call.avals)
-        if settings.programs_folder and not with_layouts and not is_high and not self.caches.traces.get(call.key):
+        if settings.programs_folder and not with_layouts and not is_high and self.cached_trace(call) is None:
             from xpr.api.stored_calls import StoredCall  # 10 ms of imports, for processes that keep programs
 
             stored = StoredCall(self, call, device)
