@@ -21,7 +21,7 @@ from xpr.errors import NotInvertible
 from xpr.inversion.solutions import INVERSES, TWO_UNKNOWN, Answer, Solution, is_unknown, times
 from xpr.inversion.solving import solve
 from xpr.numpy import linear_equations
-from xpr.numpy.linear_equations import slogdet, solve_with_log_det
+from xpr.numpy.determinants import slogdet, solve_with_log_det
 from xpr.primitives import elementwise as e
 from xpr.primitives.dot import dot_general_p
 from xpr.primitives.dot_lowering import Axes, Numbers, free_axes

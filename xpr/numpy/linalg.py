@@ -7,18 +7,8 @@ from typing import Any
 from xpr.numpy import contractions, matrices
 from xpr.numpy.contractions import matmul, vecdot
 from xpr.numpy.decompositions import cholesky, eig, eigh, eigvals, eigvalsh, qr, svd, svdvals
-from xpr.numpy.linear_equations import (
-    det,
-    inv,
-    lstsq,
-    matrix_power,
-    multi_dot,
-    pinv,
-    slogdet,
-    solve,
-    tensorinv,
-    tensorsolve,
-)
+from xpr.numpy.determinants import det, slogdet
+from xpr.numpy.linear_equations import inv, lstsq, matrix_power, multi_dot, pinv, solve, tensorinv, tensorsolve
 from xpr.numpy.norms import cond, matrix_norm, matrix_rank, norm, vector_norm
 from xpr.numpy.promotion import asarray_like
 from xpr.numpy.reshaping import matrix_transpose

@@ -10,7 +10,7 @@ from xpr import dtypes
 from xpr import numpy as jnp
 from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
-from xpr.numpy import decompositions, linear_equations
+from xpr.numpy import decompositions, determinants, linear_equations
 from xpr.numpy.decompositions import matrices_of
 from xpr.primitives.linalg.factorizations import (
     Factored,
@@ -43,7 +43,7 @@ def det(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
     >>> linalg.det(jnp.array([[1., 2.], [3., 4.]]))
     Array(-2., dtype=float32)
     """
-    return linear_equations.det(a)
+    return determinants.det(a)
 
 
 def inv(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> Any:
