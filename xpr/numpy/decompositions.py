@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from xpr import dtypes
 from xpr.config import settings
 from xpr.control.compiled import compiled
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.while_.fori_loop import fori_loop
 from xpr.core.avals import ShapedArray, aval_of
 from xpr.numpy.matrices import diagonal
@@ -87,6 +88,7 @@ def _cholesky(a: Any, *, upper: bool, symmetrize: bool) -> Any:
     return adjoint(factor) if upper else factor
 
 
+@compiled_eagerly("upper", "symmetrize_input")
 def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> Any:
     """The Cholesky factors of Hermitian, positive definite matrices: L with A = L L^H, or U with A = U^H U.
 
@@ -109,6 +111,7 @@ def cholesky(a: Any, *, upper: bool = False, symmetrize_input: bool = True) -> A
     return _cholesky(matrices_of("cholesky", a, square=True), upper=bool(upper), symmetrize=bool(symmetrize_input))
 
 
+@compiled_eagerly()
 def qr(a: Any, mode: str = "reduced") -> Any:
     """The factors of A = Q R: orthonormal columns and an upper triangular matrix.
 
@@ -180,6 +183,7 @@ def _eigh(a: Any, *, lower: bool, symmetrize: bool, compute_v: bool) -> Any:
     return eigen_svd.eigh_p.bind(a, lower=lower, compute_v=compute_v)
 
 
+@compiled_eagerly("symmetrize_input")
 def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """The eigenvalues, in ascending order, and eigenvectors of Hermitian matrices.
 
@@ -202,6 +206,7 @@ def eigh(a: Any, UPLO: str | None = None, symmetrize_input: bool = True) -> Eigh
     return EighResult(*_eigh(matrices_of("eigh", a, square=True), lower=lower, symmetrize=symmetrize, compute_v=True))
 
 
+@compiled_eagerly("symmetrize_input")
 def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Any:
     """The eigenvalues of Hermitian matrices, in ascending order; see `eigh`.
 
@@ -272,6 +277,7 @@ def _hermitian_svd(a: Any, *, compute_uv: bool) -> Any:
     return [transposed(u), s, conjugated(signed)]
 
 
+@compiled_eagerly("full_matrices", "compute_uv", "hermitian", "subset_by_index")
 def svd(
     a: Any,
     full_matrices: bool = True,
@@ -308,6 +314,7 @@ def svd(
     return SVDResult(*factors) if compute_uv else factors
 
 
+@compiled_eagerly()
 def svdvals(x: Any, /) -> Any:
     """The singular values of matrices, in descending order.
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from xpr import dtypes, tree
 from xpr.control.compiled import compiled
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.control.cond.function import cond
 from xpr.control.custom.custom_jvp import custom_jvp
 from xpr.core.avals import aval_of
@@ -86,6 +87,7 @@ def _slogdet(a: Any) -> Any:
     return _sign_and_log(Factorized(a))
 
 
+@compiled_eagerly()
 def slogdet(a: Any, *, method: str | None = None) -> SlogdetResult:
     """The signs and the logarithms of the absolute values of determinants.
 
@@ -231,6 +233,7 @@ def _expanded(rows: Sequence[Sequence[Any]]) -> Any:
     return total
 
 
+@compiled_eagerly()
 def det(a: Any) -> Any:
     """The determinants of square matrices; those of large matrices overflow, see `slogdet`.
 
