@@ -3,6 +3,7 @@
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 import threading
@@ -468,6 +469,28 @@ def test_a_function_that_is_defined_anew_is_not_compiled_anew(compiled):
     for _ in range(3):
         assert xpr.jit(lambda x: x * 3 + 1)(np.float32(2)) == 7
     assert len(compiled) == 1
+
+
+def test_programs_that_were_read_can_be_saved(folder, tmp_path):
+    """XLA's bytes of a program that it has read have no machine code: those that were read are saved again."""
+    path, x = tmp_path / "saved", jnp.arange(4.0)
+
+    def program():
+        xpr.clear_caches()
+        return xpr.jit(lambda x: jnp.sin(x) * 5 + x[::-1]).lower(x).compile()
+
+    for _ in range(2):  # compiled, then from the folder
+        made = program()
+        made.save(path)
+        for _ in range(2):  # what was loaded is saved and loaded again
+            again = xpr.load_compiled(path)
+            same(np.asarray(again(x)), np.asarray(made(x)))
+            again.save(path)
+    made = program()
+    shutil.rmtree(folder)
+    with pytest.raises(NotImplementedError, match="it was read from the cache of compiled programs, which has it no"):
+        made.save(path)
+    same(np.asarray(xpr.load_compiled(path)(x)), np.asarray(made(x)))
 
 
 def test_cache_hits_and_misses(folder, compiled, device):

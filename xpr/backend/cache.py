@@ -58,21 +58,27 @@ def _looked_up(path: Path, device: Any, options: Any, stubs: Sequence[Any] = ())
     return program
 
 
+def read(name: str) -> bytes | None:
+    """The bytes of the program of a file in the folder; None where there is none."""
+    folder = folder_in_use()
+    return None if folder is None else _read(folder / name)
+
+
 def load_or_compile(
     name: str, text: str, device: Any, options: Any, compile_text: Callable[..., Any], stubs: Sequence[Any]
-) -> tuple[Any, bool]:
-    """The program from the folder, or compiled and put there; and whether it is there now.
+) -> tuple[Any, bool, bool]:
+    """The program from the folder, or compiled and put there; whether it is there now, and whether it was.
 
     It is just compiled where the folder can't be used. `stubs` are callbacks that it has, and doesn't call.
     """
     folder = folder_in_use()
     if folder is None:
-        return compile_text(text, device, options, stubs), False
+        return compile_text(text, device, options, stubs), False, False
     program = _looked_up(folder / name, device, options, stubs)
     if program is not None:
-        return program, True
+        return program, True, True
     program = compile_text(text, device, options, stubs)
-    return program, _save(folder / name, program, device)
+    return program, _save(folder / name, program, device), False
 
 
 def key_of(text: str, device: Any, options: Any) -> str:

@@ -107,13 +107,13 @@ def _compiled_executable(
     text: str, out_avals: Sequence[ShapedArray], device: Device, name: str, raw_options: Any,
     stubs: Sequence[Any] = (),
 ) -> Executable:  # fmt: skip
-    raw, file = _compiled_once(text, device, raw_options, stubs)
+    raw, file, was_read = _compiled_once(text, device, raw_options, stubs)
     has_loops, stored = "stablehlo.while" in text, None
     if file is not None:
         calls = tuple(library for library, each in LIBRARIES.items() if each.is_called_by(text))
         stored = StoredProgram(file, raw_options.SerializeAsString(), has_loops, calls)
     program = watched(runnable(raw, out_avals, device), has_loops, device.platform)
-    return Executable(program, out_avals, device, name, stored)
+    return Executable(program, out_avals, device, name, stored, was_read)
 
 
 def _tiered_executable(
@@ -143,13 +143,13 @@ def load_stored(
         return None
     for library in stored.calls:
         LIBRARIES[library].register()
-    raw, _ = _recent.get((stored.file, device, settings.programs_folder), (None, True))
+    raw, _, was_read = _recent.get((stored.file, device, settings.programs_folder), (None, True, True))
     if raw is None:
         raw = _disk_cache().load(stored.file, device, runtime._jax.CompileOptions.ParseFromString(stored.options))
     if raw is None:
         return None
     program = watched(runnable(raw, out_avals, device), stored.has_loops, device.platform)
-    return Executable(program, out_avals, device, name, stored)
+    return Executable(program, out_avals, device, name, stored, was_read)
 
 
 LIBRARIES = {"lapack": lapack, "hybrid": hybrid, "native": native, "failing_calls": failing_calls}
@@ -163,13 +163,13 @@ def forget_recent() -> None:
     _recent.clear()
 
 
-def _compiled_once(text: str, device: Device, options: Any, stubs: Sequence[Any]) -> tuple[Any, str | None]:
+def _compiled_once(text: str, device: Device, options: Any, stubs: Sequence[Any]) -> tuple[Any, str | None, bool]:
     """A program, the same one for the same text if it is small: a function may be defined and traced anew.
 
     `stubs` are callbacks that it doesn't call, of a text that no other program has.
 
     Returns:
-      The program, and the name of its file in the cache on disk; None where it isn't there.
+      The program; the name of its file in the cache on disk, or None where it isn't there; and whether it was read.
     """
     key, file = _key_of(text, device, options)
     known = _recent.pop(key, None)
@@ -177,10 +177,10 @@ def _compiled_once(text: str, device: Device, options: Any, stubs: Sequence[Any]
         if file is not None:
             known = _disk_cache().load_or_compile(file, text, device, options, compile_text, stubs)
         else:
-            known = compile_text(text, device, options, stubs), False
+            known = compile_text(text, device, options, stubs), False, False
     _remember(key, known, text)
-    raw, is_stored = known
-    return raw, file if is_stored else None
+    raw, is_stored, was_read = known
+    return raw, file if is_stored else None, was_read
 
 
 def _partitioned_once(text: str, devices: Sequence[Device], options: Any) -> Any:

@@ -36,15 +36,17 @@ class Executable:
 
     Attributes:
       stored: where the cache on disk has it; None where it hasn't.
+      read_from: the bytes that it was read from, or True for the cache on disk; False where it was compiled here. The
+        bytes that XLA makes of a program that it has read have no machine code.
     """
 
-    __slots__ = ("__weakref__", "device", "handlers", "name", "out_avals", "raw", "stored")
+    __slots__ = ("__weakref__", "device", "handlers", "name", "out_avals", "raw", "read_from", "stored")
 
     def __init__(
         self, raw: Any, out_avals: Sequence[ShapedArray], device: Device, name: str,
-        stored: StoredProgram | None = None,
+        stored: StoredProgram | None = None, read_from: bytes | bool = False,
     ):  # fmt: skip
-        self.raw, self.stored = raw, stored
+        self.raw, self.stored, self.read_from = raw, stored, read_from
         self.handlers = [handler_for(aval, device) for aval in out_avals]
         self.out_avals, self.device, self.name = tuple(out_avals), device, name
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import jaxlib.version
 
-from xpr.backend import runtime
+from xpr.backend import cache, runtime
 from xpr.backend.buffers import Device
 from xpr.backend.compile_options import options_for
 from xpr.backend.compiler import LIBRARIES
@@ -32,13 +32,24 @@ def executable_bytes(executable: Any) -> bytes:
     """The bytes of a program on one device.
 
     Raises:
-      NotImplementedError: it is not one program on one device, or calls Python functions.
+      NotImplementedError: it is not one program on one device, or calls Python functions; or it was read from a file
+        that is gone.
     """
     if type(executable) is not Executable:
         raise NotImplementedError(
             f"{executable} can't be saved: it is in steps, on several devices, or calls Python functions. Give jit "
             'compiler_options={"steps": False} for one program; export a function for several devices (xpr.export).'
         )
+    if isinstance(executable.read_from, bytes):
+        return executable.read_from
+    if executable.read_from and executable.stored is not None:
+        data = cache.read(executable.stored.file)
+        if data is None:
+            raise NotImplementedError(
+                f"{executable} can't be saved: it was read from the cache of compiled programs, which has it no more. "
+                "Compile it again: xpr.clear_caches()."
+            )
+        return data
     raw = executable.raw
     while hasattr(raw, "raw"):
         raw = raw.raw
@@ -58,7 +69,8 @@ def load_executable(
     devices = runtime._jax.DeviceList((device,))
     raw = device.client.deserialize_executable(data, devices, options_for(device), [])
     has_loops = " while(" in raw.hlo_modules()[0].to_string()
-    return Executable(watched(runnable(raw, out_avals, device), has_loops, device.platform), out_avals, device, name)
+    program = watched(runnable(raw, out_avals, device), has_loops, device.platform)
+    return Executable(program, out_avals, device, name, read_from=data)
 
 
 def called_libraries(executable: Executable) -> list[str]:
