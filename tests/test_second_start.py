@@ -344,6 +344,16 @@ def test_how_types_are_mapped():
         same(module.f(X), X + shift)
 
 
+def test_a_donated_array_that_the_function_closes_over():
+    def add(x):
+        return xpr.jit(lambda a: a + x, donate_argnums=0)
+
+    x = jnp.arange(50_000.0) + 0
+    same(add(x)(jnp.arange(50_000.0) + 1), 2 * x + 1)
+    with pytest.raises(xpr.errors.DonationError, match="a is the same array as one that the function closes over"):
+        add(x)(x)
+
+
 def test_what_compares_nodes_may_raise():
     class Data:
         def __eq__(self, other):

@@ -69,6 +69,8 @@ class StoredCall:
             raise Refused("it runs on several devices")
         walk = Walk()
         visit_function(walk, jitted)
+        if any(walk.has_visited(call.leaves[i]) for i in jitted.donated_leaves(call)):
+            raise Refused("an array that it closes over is donated")
         walk.visit(call.in_tree, "the arguments' structure")
         for position, value in call.static.items():
             walk.token(position)

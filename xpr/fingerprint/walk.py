@@ -123,6 +123,10 @@ class Walk:
         else:
             self._object(value, where)
 
+    def has_visited(self, value: Any) -> bool:
+        """Whether an object, and not an equal one, was visited."""
+        return id(value) in self._seen
+
     # -- Containers and arrays
 
     def _sequence(self, value: Any, where: str) -> None:
