@@ -23,7 +23,7 @@ from tests.helpers import same
 from xpr.backend import cache, compiler
 from xpr.compile import segments
 from xpr.config import Settings, config, override, settings
-from xpr.fingerprint import pure
+from xpr.fingerprint import pure, walk
 
 pytestmark = pytest.mark.quick
 
@@ -545,6 +545,197 @@ def test_what_is_changed_while_the_program_runs_is_traced(change):
     with xpr.disable_jit():
         expected = module.f(X)
     np.testing.assert_allclose(module.f(X), expected, rtol=1e-5)
+
+
+DIFFERENT = {
+    "attributes of a namedtuple": (
+        """
+        import collections
+        class Point(collections.namedtuple("Point", "left right")):
+            scale = 1.0
+        point = Point(1, 2)
+        point.scale = @@
+        f = xpr.jit(lambda x: x * point.scale)
+        """, "2.0", "3.0",
+    ),
+    "units of times": (
+        """
+        day, unit = np.timedelta64(1, "D"), np.timedelta64(1, "@@")
+        f = xpr.jit(lambda x: x * float(day / unit))
+        """, "h", "m",
+    ),
+    "keyword arguments of methodcaller": (
+        """
+        import operator
+        reduced = operator.methodcaller("sum", axis=@@)
+        f = xpr.jit(lambda x: reduced(x[:, None] * jnp.ones(3)))
+        """, "0", "1",
+    ),
+    "the method of methodcaller": (
+        """
+        import operator
+        reduced = operator.methodcaller("@@", axis=0)
+        f = xpr.jit(lambda x: reduced(x))
+        """, "sum", "mean",
+    ),
+    "what attrgetter reads of a module": (
+        """
+        import operator, types
+        module = types.ModuleType("module")
+        module.scale, get = @@, operator.attrgetter("scale")
+        f = xpr.jit(lambda x: get(module) * x)
+        """, "2.0", "3.0",
+    ),
+    "a module in a variable that an inner function reads": (
+        """
+        import types
+        module = types.ModuleType("module")
+        module.scale = @@
+        @xpr.jit
+        def f(x):
+            library = module
+            inner = lambda: library
+            return library.scale * x
+        """, "2.0", "3.0",
+    ),
+    "strides": (
+        """
+        weights = np.array(np.arange(6.0).reshape(2, 3), order="@@")
+        f = xpr.jit(lambda x: x.sum() * weights.ravel("K"))
+        """, "C", "F",
+    ),
+    "the order of keys": (
+        """
+        structure = xpr.tree.structure(@@)
+        f = xpr.jit(lambda x: list(xpr.tree.unflatten(structure, [x, 2 * x]).values()))
+        """, "{'a': 1, 'b': 2}", "{'b': 1, 'a': 2}",
+    ),
+    "classes registered with a subclass": (
+        """
+        import abc
+        class Base(abc.ABC): pass
+        class Derived(Base): pass
+        @@
+        f = xpr.jit(lambda x: x * (2 if isinstance(np.zeros(2), Base) else 3))
+        """, "", "Derived.register(np.ndarray)",
+    ),
+    "metadata of a dtype": (
+        """
+        dtype = np.dtype("f4", metadata={"scale": @@})
+        f = xpr.jit(lambda x: x * dtype.metadata["scale"])
+        """, "2", "3",
+    ),
+    "attributes that are set of a jitted function": (
+        """
+        class Config: scale = 1.0
+        config, inner = Config(), xpr.jit(lambda x: x)
+        inner.scale = @@
+        f = xpr.jit(lambda x: inner(x) * inner.scale * config.scale)
+        """, "2.0", "3.0",
+    ),
+    "large integers": (
+        """
+        large = (1 << 20_000) + @@
+        f = xpr.jit(lambda x: x * (large % 7))
+        """, "1", "2",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_differences_that_do_not_show_at_first_sight_are_traced(name):
+    source, old, new = DIFFERENT[name]
+    assert traced(program(source.replace("@@", old)).f, X)
+    module = program(source.replace("@@", new))
+    assert traced(module.f, X)
+    with xpr.disable_jit():
+        expected = module.f(X)
+    for one, other in zip(xpr.tree.leaves(module.f(X)), xpr.tree.leaves(expected)):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+
+
+def test_classes_of_python_that_are_registered(folder, tmp_path):
+    """A builtin class as a pytree node: the functions that it was registered with are in the key."""
+    source = """
+        def restored(stop, children):
+            return slice(children[0] * factor, stop)
+        xpr.tree_util.register_pytree_node(slice, lambda s: ((s.start,), s.stop), restored)
+        f = xpr.jit(lambda s: s.start + 1)
+        print(f(slice(np.float32(1), 2)), bool(f.caches.traces))
+    """
+    environment = {**os.environ, "XPR_COMPILATION_CACHE_DIR": str(folder)}
+    environment["PYTHONPATH"] = os.path.dirname(os.path.dirname(xpr.__file__))
+    outputs = []
+    for factor in (1, 1, 3):
+        path = tmp_path / "program.py"
+        path.write_text(HEADER + f"factor = {factor}\n" + textwrap.dedent(source))
+        done = subprocess.run([sys.executable, path], capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stderr
+        outputs.append(done.stdout.strip())
+    assert outputs == ["2.0 True", "2.0 False", "4.0 True"]
+
+
+CONFIGURED = """
+    class Config:
+        def __init__(self, rate): self.rate = rate
+    class Broken(Config):
+        def __reduce__(self): raise RuntimeError("no copy")
+    config = Config(2.0)
+    @xpr.tree_util.register_pytree_node_class
+    class State:
+        def __init__(self, x, *config): self.x, self.config = x, config
+        def tree_flatten(self): return (self.x,), self.config
+        @classmethod
+        def tree_unflatten(cls, config, children): return cls(children[0], *config)
+    f = xpr.jit(lambda state: State(state.x * 2, *state.config))
+    g = xpr.jit(lambda x: State(x, config))
+"""
+
+
+def test_static_data_of_results_are_those_of_the_arguments():
+    """Objects that compare by identity: a copy would have another structure."""
+    for is_traced in (True, False):
+        module = program(CONFIGURED)
+        state = module.State(X, "name", module.config)
+        assert traced(module.f, state) is is_traced
+        result = module.f(state)
+        assert result.config == ("name", module.config) and result.config[1] is module.config
+        same(xpr.tree.map(lambda x, y: x + y, state, result).x, X * 3)
+
+
+def test_static_data_that_cannot_be_copied_are_traced():
+    for change, reason in (
+        ("", "holds an object whose copy is not equal to it"),
+        ("config = Broken(2.0)", "can't be written: no copy"),
+    ):
+        for _ in range(2):
+            module = program(CONFIGURED.replace("@xpr.tree_util", f"{change}\n    @xpr.tree_util"))
+            assert traced(module.g, X)
+            assert module.g(X).config[0] is module.config
+            assert reason in xpr.debug.explain_cache(module.g)
+
+
+def test_objects_that_cannot_be_looked_at_are_traced():
+    source = """
+        import weakref
+        class Referenced: pass
+        proxy = weakref.proxy(Referenced())
+        constant = lambda value: 2
+        f = xpr.jit(lambda x: x * constant(proxy))
+    """
+    for _ in range(2):
+        f = program(source).f
+        assert traced(f, X)
+        assert "looking at what it reads raises ReferenceError" in xpr.debug.explain_cache(f)
+
+
+def test_arrays_whose_computation_failed_are_traced(monkeypatch):
+    def failed(value):
+        raise RuntimeError("out of memory")
+
+    f = program("f = xpr.jit(lambda x: x * weights)", weights=jnp.arange(3.0)).f
+    monkeypatch.setattr(walk, "np", types.SimpleNamespace(**{**vars(np), "asarray": failed}))
+    assert "reads an array whose computation failed: out of memory" in xpr.debug.explain_cache(f)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from xpr.api.jit import JitFunction
-from xpr.api.stored_calls import TOO_DEEP, StoredCall, check_circumstances, check_library, visit_function
+from xpr.api.stored_calls import StoredCall, check_circumstances, check_library, refusing_errors, visit_function
 from xpr.compile.committed import device_of
 from xpr.config import settings
 from xpr.core.avals import aval_of
@@ -66,11 +66,10 @@ def _reason(fun: JitFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     try:
         check_circumstances(fun)
         walk = Walk()
-        visit_function(walk, fun)
-        walk.digest()
+        with refusing_errors():
+            visit_function(walk, fun)
+            walk.digest()
         check_library()
-    except RecursionError:
-        return TOO_DEEP
-    except (Refused, RuntimeError) as error:
+    except Refused as error:
         return str(error)
     return None

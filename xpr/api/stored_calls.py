@@ -7,8 +7,9 @@ cache on disk run on which values. A function without a fingerprint is traced, a
 
 from __future__ import annotations
 
+import contextlib
 import marshal
-import pickle
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -26,13 +27,13 @@ from xpr.compile.segmented import in_parallel
 from xpr.core.avals import ShapedArray
 from xpr.core.interpreter import context
 from xpr.fingerprint.pure import library
+from xpr.fingerprint.structures import read_structure, written_structure
 from xpr.fingerprint.surroundings import look_ahead, releases, setting_in_the_way, surroundings
 from xpr.fingerprint.walk import Refused, Walk, nodes_of
 from xpr.notices import notices
 from xpr.transforms.calls import Call
 from xpr.tree_def import PyTreeDef
 
-TOO_DEEP = "it reaches objects that are nested too deeply"
 LARGEST_CONSTANTS = 1 << 22  # bytes of the constants of a program that are kept with a call
 
 
@@ -52,10 +53,6 @@ class StoredCall:
             self.key, self.classes = self.find_key()
         except Refused as error:
             self.reason = str(error)
-        except RecursionError:
-            self.reason = TOO_DEEP
-        except RuntimeError as error:
-            self.reason = f"it reads an array whose computation failed: {error}"
 
     def find_key(self) -> tuple[str, dict[tuple[str, str], type]]:
         """The name of the file, and the users' classes that the function reaches.
@@ -68,17 +65,18 @@ class StoredCall:
         if type(device) is NamedSharding:
             raise Refused("it runs on several devices")
         walk = Walk()
-        visit_function(walk, jitted)
-        if any(walk.has_visited(call.leaves[i]) for i in jitted.donated_leaves(call)):
-            raise Refused("an array that it closes over is donated")
-        walk.visit(call.in_tree, "the arguments' structure")
-        for position, value in call.static.items():
-            walk.token(position)
-            walk.visit(value, f"static argument {position}")
-        for leaf, aval in zip(call.leaves, call.avals):
-            walk.token(*_written(aval), type(leaf) is Array and leaf._device is not None)
-        walk.token(*surroundings(), *cache.circumstances(device))
-        return walk.digest().hex(), walk.classes
+        with refusing_errors():
+            visit_function(walk, jitted)
+            if any(walk.has_visited(call.leaves[i]) for i in jitted.donated_leaves(call)):
+                raise Refused("an array that it closes over is donated")
+            walk.structure_of_arguments(call.in_tree, "the arguments' structure")
+            for position, value in call.static.items():
+                walk.token(position)
+                walk.visit(value, f"static argument {position}")
+            for leaf, aval in zip(call.leaves, call.avals):
+                walk.token(*_written(aval), type(leaf) is Array and leaf._device is not None)
+            walk.token(*surroundings(), *cache.circumstances(device))
+            return walk.digest().hex(), walk.classes
 
     def load(self) -> Compiled | None:
         """The compiled program from disk; None where it isn't there."""
@@ -88,7 +86,7 @@ class StoredCall:
         if content is not None:
             try:
                 compiled = self.compiled(marshal.loads(content))
-            except (AttributeError, ImportError, KeyError, TypeError, ValueError, Refused):  # a class isn't there, say
+            except Exception:  # a class isn't there, say, or what its instances are made by raises an error
                 compiled = None
             if compiled is not None:
                 return compiled
@@ -119,7 +117,7 @@ class StoredCall:
             executable = SequenceExecutable(
                 runs, numbers, about["size"], about["outs"], in_avals, out_avals, device, name
             )
-        out_tree = pickle.loads(about["out_tree"])
+        out_tree = read_structure(about["out_tree"], call.in_tree)
         _check_classes(out_tree, self.classes)
         names = [f"argument {i}" for i in range(call.in_tree.num_leaves)]
         interface = Interface(name, call.in_tree, out_tree, call.avals, out_avals, names, tuple(about["donated"]))
@@ -134,7 +132,7 @@ class StoredCall:
         try:
             self.check_trace(traced, compiled)
             content = marshal.dumps(self.described(traced, compiled))
-        except (Refused, RuntimeError) as error:
+        except Refused as error:
             self.reason = str(error)
             return
         cache.write_call(self.key, content)
@@ -162,7 +160,7 @@ class StoredCall:
         if sum(_numbers(each).nbytes for each in consts) > LARGEST_CONSTANTS:
             raise Refused(f"the arrays that it closes over have more than {LARGEST_CONSTANTS:,} bytes")
         about: dict[str, Any] = {
-            "out_tree": _pickled(compiled.out_tree),
+            "out_tree": written_structure(compiled.out_tree, self.call.in_tree),
             "out_avals": list(map(_written, compiled.interface.out_avals)),
             "constants": list(map(_written_constant, consts)),
             "donated": list(compiled.donated),
@@ -192,6 +190,19 @@ def check_circumstances(jitted: Any) -> None:
         raise Refused(f"the setting {name} is on")
 
 
+@contextlib.contextmanager
+def refusing_errors() -> Iterator[None]:
+    """Raises Refused in place of whatever the objects raise that a fingerprint looks at."""
+    try:
+        yield
+    except Refused:
+        raise
+    except RecursionError:
+        raise Refused("it reaches objects that are nested too deeply") from None
+    except Exception as error:
+        raise Refused(f"looking at what it reads raises {type(error).__name__}: {error}") from None
+
+
 def check_library() -> None:
     """Raises Refused where a function of xpr was replaced."""
     if (name := library.check()) is not None:
@@ -210,13 +221,6 @@ def _check_classes(treedef: PyTreeDef, classes: dict[tuple[str, str], type]) -> 
         for kind in (data, node_type):
             if isinstance(kind, type) and classes.get((kind.__module__, kind.__qualname__)) is not kind:
                 raise Refused(f"its result has a node of {kind.__qualname__}")
-
-
-def _pickled(treedef: PyTreeDef) -> bytes:
-    try:
-        return pickle.dumps(treedef)
-    except (AttributeError, TypeError, pickle.PicklingError) as error:
-        raise Refused(f"the structure of its result can't be written: {error}") from None
 
 
 def _written(aval: ShapedArray) -> tuple[Any, ...]:

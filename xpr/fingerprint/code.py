@@ -110,7 +110,7 @@ def _facts(code: CodeType) -> Facts:
             read = Read(argument, name in _FREE, path, line, attribute is not None)
             reads.setdefault((*read[:3], read.is_attribute), read)
         elif name in _ATTRIBUTE:
-            if not _is_in_path(instructions, at):
+            if not _is_in_path(instructions, at, code):
                 attributes.setdefault(argument, line)
             if argument in ("keys", "items") and not _is_read_at_once(instructions, at):
                 reason = f"it may make a set of a dict's {argument}(), whose order differs between processes"
@@ -170,13 +170,14 @@ def _path(instructions: list[_Instruction], at: int) -> tuple[str, ...]:
     return tuple(path)
 
 
-def _is_in_path(instructions: list[_Instruction], at: int) -> bool:
-    """Whether the attribute read at `at` is one of a variable's path."""
+def _is_in_path(instructions: list[_Instruction], at: int, code: CodeType) -> bool:
+    """Whether the attribute read at `at` is one of the path of a global variable or of an outer function's."""
     while instructions[at][0] in _ATTRIBUTE:
         if instructions[at][3]:
             return False
         at -= 1
-    return instructions[at][0] == "LOAD_GLOBAL" or instructions[at][0] in _FREE
+    name, argument, *_ = instructions[at]
+    return name == "LOAD_GLOBAL" or (name in _FREE and argument not in code.co_cellvars)
 
 
 def _is_read_at_once(instructions: list[_Instruction], at: int) -> bool:

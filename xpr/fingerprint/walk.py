@@ -17,7 +17,7 @@ import operator
 import reprlib
 import types
 from collections import OrderedDict, namedtuple
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum, EnumType
 from functools import partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
@@ -76,7 +76,7 @@ class Walk:
         self._parts: list[bytes] = []  # the bytes to be hashed, each part after its length
         self._seen: dict[int, int] = {}
         self._kept: list[Any] = []  # the objects that were visited, kept alive so that no identity is used twice
-        self._namespaces: dict[int, ModuleType | type] = {}  # modules and classes that code uses as values
+        self._namespaces: dict[int, Any] = {}  # modules, and the library's objects, that code uses as values
         self._attributes: dict[str, str] = {}  # attributes of unknown values, each with the line of one use
         self._names: set[str] = set()  # attributes of users' classes and their instances
         self._resolved: set[tuple[int, str]] = set()
@@ -104,7 +104,7 @@ class Walk:
         """Adds a value and all that it reaches; `where` says who reads it."""
         kind = type(value)
         if kind in _SCALARS:
-            self.token(kind.__name__, value)
+            self.token(kind.__name__, hex(value) if kind is int else value)  # Python writes no large one in decimals
             return
         if kind is float or kind is complex:
             self.token(kind.__name__, repr(value))  # which tells -0.0 from 0.0, and reads back as the same number
@@ -146,22 +146,31 @@ class Walk:
             self.visit(each, where)
 
     def _ndarray(self, value: np.ndarray, where: str) -> None:
+        self.token(value.strides)  # which decide the order of `ravel("K")`
+        self._elements(value, where)
+
+    def _elements(self, value: np.ndarray, where: str) -> None:
         self._nbytes += value.nbytes
         if value.dtype.hasobject or self._nbytes > LARGEST:
             what = "an array of objects" if value.dtype.hasobject else f"arrays of more than {LARGEST:,} bytes"
             raise Refused(f"{where} reads {what}")
-        self.token("ndarray", value.dtype.descr, value.dtype.name, value.shape, value.tobytes())
+        self._dtype(value.dtype, where)
+        self.token("ndarray", value.shape, value.tobytes())
 
     def _array(self, value: Array, where: str) -> None:
         aval = value.aval
         if not isinstance(aval.dtype, np.dtype) or value._device is not None or value.is_deleted():
             raise Refused(f"{where} reads an array that is deleted, of random keys, or put on devices")
         self.token("Array", aval.weak_type)
-        self._ndarray(np.asarray(value), where)
+        try:
+            elements = np.asarray(value)
+        except RuntimeError as error:
+            raise Refused(f"{where} reads an array whose computation failed: {error}") from None
+        self._elements(elements, where)
 
     def _dtype(self, value: np.dtype, where: str) -> None:
-        if value.hasobject:
-            raise Refused(f"{where} reads a dtype of objects")
+        if value.hasobject or value.metadata:
+            raise Refused(f"{where} reads a dtype of objects, or one with metadata")
         self.token("dtype", value.descr, value.name)
 
     # -- Functions
@@ -281,6 +290,12 @@ class Walk:
         self._namespaces[id(value)] = value
 
     def _structure(self, value: PyTreeDef, where: str) -> None:
+        self.structure_of_arguments(value, where)
+        for *_, keys_in_order in nodes_of(value):
+            self.visit(keys_in_order and tuple(keys_in_order), where)
+
+    def structure_of_arguments(self, value: PyTreeDef, where: str) -> None:
+        """Adds the structure of a call's arguments, whose dicts a traced function sees with their keys sorted."""
         self.token("structure")
         for kind, arity, data, _, node_type, *_ in nodes_of(value):
             self.token(kind, arity)
@@ -310,11 +325,11 @@ class Walk:
             self.token("object of the library", type(value).__module__, type(value).__qualname__)
             for attribute in type(value).__fingerprint__:
                 self.visit(_sorted(getattr(value, attribute)), where)
-            for attribute in sorted(vars(value).keys() & ATTRIBUTES):  # which a user may have set
-                self.token(attribute)
-                self.visit(getattr(value, attribute), where)
+            self._namespaces[id(value)] = value  # a user may have set attributes
         elif (name := library_name(value) or foreign_name(value)) is not None:
             self.token("known", name)
+            if isinstance(value, type) and not is_library(value):
+                self._registrations(value, where)
         elif isinstance(value, ModuleType):
             self._module(value, where)
         elif isinstance(value, type):
@@ -322,16 +337,16 @@ class Walk:
         elif isinstance(value, np.dtype):
             self._dtype(value, where)
         elif isinstance(value, operator.methodcaller | operator.attrgetter):
-            self.token(type(value).__name__)
-            self.visit(value.__reduce__()[1], where)
+            self._reader(value, where)
         elif isinstance(value, np.generic) and not isinstance(value, np.void | np.object_):
-            self.token("scalar", type(value).__name__, value.tobytes())
+            self.token("scalar", type(value).__name__, value.dtype.str, value.tobytes())
         elif isinstance(value, Enum):
             self.token("enum", value.name)
             self.visit(type(value), where)
         elif isinstance(value, tuple) and hasattr(value, "_fields"):
             self.visit(type(value), where)
             self._sequence(tuple(value), where)
+            self._state(value, where)
         else:
             self._instance(value, where)
 
@@ -349,18 +364,13 @@ class Walk:
             self._names.update(("name", "value"))
             members: dict[str, Any] = dict(value.__members__)
             self.visit({name: _public(member) for name, member in members.items()}, where)
-        if value in registered:
-            entry: Any = optree.register_pytree_node.get(value, namespace=NAMESPACE)  # type: ignore[attr-defined]
-            self.visit((entry.flatten_func, entry.unflatten_func), where)
-        if value in vmappable:
-            self.visit(tuple(vmappable[value]), where)
+        self._registrations(value, where)
         for base in value.__mro__[:-1]:
             if base.__module__ in ("abc", "typing", "enum") or base in (tuple, int, str):
                 self.token("base", base.__module__, base.__qualname__)
                 continue
             if "_abc_impl" in vars(base):
-                others = [each for each in (reference() for reference in _abc._get_dump(base)[0]) if each is not None]
-                self.token(*sorted(f"{each.__module__}.{each.__qualname__}" for each in others))
+                self.token(*sorted(f"{each.__module__}.{each.__qualname__}" for each in _registered_with(base)))
             if not _is_of_python(base):
                 raise Refused(f"{where} uses the class {base.__qualname__}, which is not written in Python")
             self.classes[base.__module__, base.__qualname__] = base
@@ -370,6 +380,26 @@ class Walk:
                 if name not in _NOT_FOLLOWED and not _is_generated(base, name, member):
                     self.token("member", name)
                     self._member(member, f"{where}, in the class {base.__qualname__},")
+
+    def _registrations(self, value: type, where: str) -> None:
+        """Adds the functions that make a class a pytree node, and those that map its instances."""
+        if value in registered:
+            entry: Any = optree.register_pytree_node.get(value, namespace=NAMESPACE)  # type: ignore[attr-defined]
+            self.visit((entry.flatten_func, entry.unflatten_func), where)
+        if value in vmappable:
+            self.visit(tuple(vmappable[value]), where)
+
+    def _reader(self, value: operator.methodcaller | operator.attrgetter[Any], where: str) -> None:
+        """Adds what `operator` made, which reads attributes of its argument."""
+        reduced: Any = value.__reduce__()
+        make, arguments = reduced
+        if isinstance(make, partial):  # of a method with keyword arguments
+            arguments = (*make.args, *arguments)
+            self.visit(make.keywords, where)
+        self.token(type(value).__name__)
+        self.visit(arguments, where)
+        for name in arguments if isinstance(value, operator.attrgetter) else arguments[:1]:
+            self._unknown(tuple(name.split(".")), where)
 
     def _member(self, member: Any, where: str) -> None:
         if isinstance(member, (staticmethod, classmethod)):
@@ -395,8 +425,12 @@ class Walk:
             self.visit(kind, where)
         except Refused as error:
             raise Refused(f"{where} uses {_shown(value)}: {error}") from None
+        self._state(value, where)
+
+    def _state(self, value: Any, where: str) -> None:
+        """Adds the attributes of an instance."""
         state = dict(getattr(value, "__dict__", ()))
-        for base in kind.__mro__[:-1]:
+        for base in type(value).__mro__[:-1]:
             for name, member in vars(base).items():
                 if type(member) is types.MemberDescriptorType:
                     state[name] = getattr(value, name, _MISSING)
@@ -435,6 +469,19 @@ def nodes_of(treedef: PyTreeDef) -> Any:
     return state[0]
 
 
+def _registered_with(kind: type) -> Iterator[type]:
+    """The classes that were registered as subclasses of an abstract one, or of a subclass of it."""
+    waiting, seen = [kind], {kind}
+    while waiting:
+        each = waiting.pop()
+        if "_abc_impl" in vars(each):
+            classes = [reference() for reference in _abc._get_dump(each)[0]]
+            yield from (other for other in classes if other is not None)
+        more: list[type] = [child for child in type.__subclasses__(each) if child not in seen]
+        seen.update(more)
+        waiting += more
+
+
 def _code_parts(code: CodeType) -> tuple[Any, ...]:
     return (
         code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, code.co_argcount,
@@ -470,8 +517,8 @@ def _global(name: str, values: dict[str, Any]) -> Any:
     return known.get(name, NotImplemented)
 
 
-def _attribute(space: ModuleType | type, name: str, where: str) -> Any:
-    """An attribute of a module, without running a function of the user's."""
+def _attribute(space: Any, name: str, where: str) -> Any:
+    """An attribute of a module or of an object of the library, without running a function of the user's."""
     if name in vars(space):
         return vars(space)[name]
     if _loads_lazily(space, name):
@@ -479,8 +526,10 @@ def _attribute(space: ModuleType | type, name: str, where: str) -> Any:
     raise Refused(f"{where} reads {space.__name__}.{name}, which is not there")
 
 
-def _loads_lazily(space: ModuleType | type, name: str) -> bool:
+def _loads_lazily(space: Any, name: str) -> bool:
     """Whether a module of xpr loads something when it is asked for."""
+    if not isinstance(space, ModuleType):
+        return False
     return space.__name__.partition(".")[0] == "xpr" and "__getattr__" in vars(space) and hasattr(space, name)
 
 
