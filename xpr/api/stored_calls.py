@@ -50,12 +50,12 @@ class StoredCall:
         self.notices = notices()
         self.looking: Any = None  # the thread of `look_ahead`
         try:
-            self.key, self.classes = self.find_key()
+            self.key, self.walk = self.find_key()
         except Refused as error:
             self.reason = str(error)
 
-    def find_key(self) -> tuple[str, dict[tuple[str, str], type]]:
-        """The name of the file, and the users' classes that the function reaches.
+    def find_key(self) -> tuple[str, Walk]:
+        """The name of the file, and the walk, which has the objects and the users' classes that the function reaches.
 
         Raises:
           Refused: the function has no fingerprint, or the call depends on more than it.
@@ -76,7 +76,7 @@ class StoredCall:
             for leaf, aval in zip(call.leaves, call.avals):
                 walk.token(*_written(aval), type(leaf) is Array and leaf._device is not None)
             walk.token(*surroundings(), *cache.circumstances(device))
-            return walk.digest().hex(), walk.classes
+            return walk.digest().hex(), walk
 
     def load(self) -> Compiled | None:
         """The compiled program from disk; None where it isn't there."""
@@ -117,8 +117,8 @@ class StoredCall:
             executable = SequenceExecutable(
                 runs, numbers, about["size"], about["outs"], in_avals, out_avals, device, name
             )
-        out_tree = read_structure(about["out_tree"], call.in_tree)
-        _check_classes(out_tree, self.classes)
+        out_tree = read_structure(about["out_tree"], self.walk.reached)
+        _check_classes(out_tree, self.walk.classes)
         names = [f"argument {i}" for i in range(call.in_tree.num_leaves)]
         interface = Interface(name, call.in_tree, out_tree, call.avals, out_avals, names, tuple(about["donated"]))
         return Compiled(interface, executable, constants, None, about["donated"])
@@ -156,11 +156,11 @@ class StoredCall:
           Refused: the program has what can't be written.
         """
         consts, executable = traced.program.consts, compiled.executable
-        _check_classes(compiled.out_tree, self.classes)
+        _check_classes(compiled.out_tree, self.walk.classes)
         if sum(_numbers(each).nbytes for each in consts) > LARGEST_CONSTANTS:
             raise Refused(f"the arrays that it closes over have more than {LARGEST_CONSTANTS:,} bytes")
         about: dict[str, Any] = {
-            "out_tree": written_structure(compiled.out_tree, self.call.in_tree),
+            "out_tree": written_structure(compiled.out_tree, self.walk.reached),
             "out_avals": list(map(_written, compiled.interface.out_avals)),
             "constants": list(map(_written_constant, consts)),
             "donated": list(compiled.donated),

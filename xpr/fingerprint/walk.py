@@ -66,6 +66,7 @@ class Walk:
 
     Attributes:
       classes: the users' classes that were reached, by module and name.
+      reached: the objects that were visited, in order, but numbers and texts. Walks of one digest have the same order.
 
     Raises:
       Refused: in `visit` and `digest`, where something can't be known.
@@ -75,7 +76,7 @@ class Walk:
         self.classes: dict[tuple[str, str], type] = {}
         self._parts: list[bytes] = []  # the bytes to be hashed, each part after its length
         self._seen: dict[int, int] = {}
-        self._kept: list[Any] = []  # the objects that were visited, kept alive so that no identity is used twice
+        self.reached: list[Any] = []  # which keeps them alive, so that no identity is used twice
         self._namespaces: dict[int, Any] = {}  # modules, and the library's objects, that code uses as values
         self._attributes: dict[str, str] = {}  # attributes of unknown values, each with the line of one use
         self._names: set[str] = set()  # attributes of users' classes and their instances
@@ -114,8 +115,8 @@ class Walk:
             self.token("seen", seen)
             return
         self._seen[id(value)] = len(self._seen)
-        self._kept.append(value)
-        if len(self._kept) > MOST:
+        self.reached.append(value)
+        if len(self.reached) > MOST:
             raise Refused(f"it reaches more than {MOST:,} objects, at last where {where} reads them")
         visitor = _VISITORS.get(kind)
         if visitor is not None:
