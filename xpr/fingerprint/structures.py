@@ -1,8 +1,8 @@
 """The structure of a call's results as bytes.
 
-Objects in it that the walk of the call's key has reached are written as their numbers in its order, which the key fixes. So
-static data that comes from the arguments, or from the function's variables, is the very object that it is in the process
-that reads the call, as after a trace: such an object may be equal to itself alone.
+Objects in it that the walk of the call's key has reached are written as their numbers in its order, which the key
+fixes. So static data that comes from the arguments, or from the function's variables, is the very object that it is in
+the process that reads the call, as after a trace: such an object may be equal to itself alone.
 """
 
 from __future__ import annotations

@@ -478,9 +478,9 @@ def _registered_with(kind: type) -> Iterator[type]:
         if "_abc_impl" in vars(each):
             classes = [reference() for reference in _abc._get_dump(each)[0]]
             yield from (other for other in classes if other is not None)
-        more: list[type] = [child for child in type.__subclasses__(each) if child not in seen]
-        seen.update(more)
-        waiting += more
+        children: list[type] = type.__subclasses__(each)
+        waiting += [child for child in children if child not in seen]
+        seen.update(children)
 
 
 def _code_parts(code: CodeType) -> tuple[Any, ...]:
