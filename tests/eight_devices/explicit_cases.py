@@ -641,3 +641,33 @@ def test_axes_that_are_left_to_the_compiler(mesh):
                 xpr.device_put(X, free)
     doubled = xpr.vmap(lambda x: reshard(2 * x, P("x")))
     assert type_of(doubled(jnp.ones((2, 8)))) == "f32[2,8@x]"
+
+
+@pytest.mark.parametrize("spec_a", [("x",), (None, "x"), (None, None, "y"), ()])
+@pytest.mark.parametrize("spec_b", [("x",), (None, "x", "y"), ("y",), ()])
+def test_equations_are_solved_by_whole_matrices(spec_a, spec_b):
+    a, b = (np.random.default_rng(i).normal(size=(4, 8, 8)).astype(np.float32) for i in (0, 1))
+    a = a + 8 * np.eye(8, dtype=np.float32)
+
+    def loss(a, b):
+        return (jnp.linalg.solve(a, b) ** 2).sum() + jnp.linalg.inv(a).sum() + jnp.log(jnp.linalg.det(a)).sum()
+
+    operands = put(a, *spec_a), put(b, *spec_b)
+    x, gradients = jnp.linalg.solve(*operands), xpr.grad(loss, (0, 1))(*operands)
+    assert xpr.typeof(x).explicit is None or xpr.typeof(x).explicit.parts[1:] == (None, None)
+    assert [xpr.typeof(each) for each in gradients] == [xpr.typeof(each) for each in operands]
+    close([x, *gradients], [np.linalg.solve(a, b), *_whole_gradients(loss, a, b)], 1e-4)
+
+
+def _whole_gradients(loss, a, b):
+    with xpr.set_mesh(None):
+        return xpr.grad(loss, (0, 1))(a, b)
+
+
+def test_results_that_differ_by_their_shardings_alone_are_named():
+    x = rows()
+    with pytest.raises(TypeError, match=r"b   is f32\[8,4\]   matvec f32\[8@x,4\]"):
+        lax.custom_linear_solve(lambda y: x * y, X, lambda matvec, b: b)
+    convert = xpr.closure_convert(lambda y: y * 2, X)[0]
+    with pytest.raises(TypeError, match=r"args\[0\]   example f32\[8,4\]   given f32\[8@x,4\]"):
+        convert(x)

@@ -935,6 +935,31 @@ def test_arrays_of_parts_say_what_they_can_not_be_made_of():
         xpr.jit(lambda x: xpr.make_array_from_callback((2,), sharding, lambda i: x))(parts[0])
 
 
+def test_parts_are_those_of_their_devices_in_any_order(mesh):
+    x = xpr.device_put(X, NamedSharding(mesh, P("x")))
+    parts = [shard.data for shard in x.addressable_shards]
+
+    def whole(parts, sharding=x.sharding):
+        return xpr.make_array_from_single_device_arrays((8, 8), sharding, parts)
+
+    np.testing.assert_array_equal(whole(parts[::-1]), X)
+    np.testing.assert_array_equal(whole([2 * part for part in parts[3:] + parts[:3]]), 2 * X)
+    np.testing.assert_array_equal(whole([*parts[4:], *map(np.asarray, parts[:4])]), X)
+    with pytest.raises(ValueError, match=r"must be from distinct devices, but got device IDs \[0, 1, 2, 3, 4, 5, 6, 0"):
+        whole([*parts[:7], parts[0]])
+    half = NamedSharding(Mesh(mesh.devices.flat[:4], ("x",)), P("x"))
+    with pytest.raises(ValueError, match=r"do not match. The sharding has device IDs \[0.*3\], .*parts on \[4, 5\]"):
+        whole(parts[2:6], half)
+
+
+def test_gradients_are_sharded_as_what_device_put_moved(mesh):
+    x = xpr.device_put(X, NamedSharding(mesh, P(None, "x")))
+    for target in (P(), P("x"), P("y", "x")):
+        gradient = xpr.grad(lambda x, target=target: (xpr.device_put(x, NamedSharding(mesh, target)) ** 2).sum())(x)
+        assert gradient.sharding == x.sharding
+        np.testing.assert_array_equal(gradient, 2 * X)
+
+
 def test_equal_meshes_and_specs_are_the_same_object(mesh):
     assert xpr.make_mesh((4, 2), ("x", "y")) is mesh and Mesh(mesh.devices, ("x", "y")) is mesh
     assert copy.deepcopy(mesh) is mesh and pickle.loads(pickle.dumps(mesh)) is mesh

@@ -164,7 +164,8 @@ def make_array_from_single_device_arrays(
     Args:
       shape: the shape of the whole array.
       sharding: the sharding of the array.
-      arrays: the part for each device of this process, in the order of the sharding's devices.
+      arrays: the part for each device of this process. Those that were put on a device are that one's part, in any
+        order; the others follow the order of the sharding's devices.
       dtype: of the array; None for that of the parts.
 
     Returns:
@@ -172,8 +173,8 @@ def make_array_from_single_device_arrays(
 
     Raises:
       TypeError: `arrays` is no list, or `sharding` is none.
-      ValueError: the number or the shapes of the parts are not those of the sharding, their dtype is not `dtype`, or a
-        part is traced.
+      ValueError: the number or the shapes of the parts are not those of the sharding, their dtype is not `dtype`, two
+        are on one device or one on a device that the sharding hasn't, or a part is traced.
 
     >>> import xpr, xpr.numpy as jnp
     >>> from xpr.sharding import NamedSharding, PartitionSpec as P
@@ -217,7 +218,29 @@ def make_array_from_single_device_arrays(
             f"make_array_from_single_device_arrays: the parts have dtype {found}, and dtype={np.dtype(dtype).name} is "
             "asked for. Convert them, or leave dtype out."
         )
-    return _of_parts(whole, parts, sharding)
+    return _of_parts(whole, _in_order(parts, sharding), sharding)
+
+
+def _in_order(parts: Sequence[Array], sharding: NamedSharding | SingleDeviceSharding) -> list[Array]:
+    """The parts in the order of this process's devices: those that were put on one there, the others as they come.
+
+    Raises:
+      ValueError: two parts are on one device, or one is on a device that the sharding hasn't.
+    """
+    function, advice = "make_array_from_single_device_arrays", "Put each part on its device, by xpr.device_put."
+    order = [sharding.devices[i] for i in sharding.local]
+    devices = [next(iter(x.devices())) if x.committed else None for x in parts]
+    of_device = {device: x for device, x in zip(devices, parts) if device is not None}
+    ids = [device.id for device in devices if device is not None]
+    if len(of_device) < len(ids):
+        raise ValueError(f"{function}: parts must be from distinct devices, but got device IDs {ids}. {advice}")
+    if others := of_device.keys() - set(order):
+        raise ValueError(
+            f"{function}: Addressable devices and per-device arrays devices do not match. The sharding has device IDs "
+            f"{[device.id for device in order]}, and there are parts on {sorted(each.id for each in others)}. {advice}"
+        )
+    unplaced = iter([x for x, device in zip(parts, devices) if device is None])
+    return [of_device[device] if device in of_device else next(unplaced) for device in order]
 
 
 def make_array_from_process_local_data(sharding: Any, local_data: Any, global_shape: Any = None) -> Any:

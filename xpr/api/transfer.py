@@ -209,6 +209,8 @@ def _put_traced(x: Any, device: Any) -> Any:
     if isinstance(device, NamedSharding) and (
         source is None or source.device_set == device.device_set or device.mesh.has_explicit or aval_of(x).explicit
     ):
+        if isinstance(source, NamedSharding) and not aval_of(x).explicit and not device.mesh.has_explicit:
+            x = constrain(x, source)  # whose transpose moves cotangents back
         return in_memory(constrain(x, device), space_of_kind(device.memory_kind))
     if type(device) is not MemorySpace and not staged_by():
         return device_put_p.bind(x, device=device, **({} if source is None else {"source": source}))

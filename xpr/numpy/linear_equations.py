@@ -39,6 +39,7 @@ from xpr.primitives.linalg.matrices import (
 from xpr.primitives.precision import PrecisionLike
 from xpr.primitives.reductions import reduce_max
 from xpr.primitives.shapes import broadcast_to, expand_dims, full, reduce_sum, squeeze
+from xpr.primitives.sharding_constraint import constrain_to
 from xpr.primitives.slicing import select
 
 # -- Solutions
@@ -51,8 +52,9 @@ class Factorized:
         self.a, self.factored = a, factored or Factored(*lu_p.bind(stop_gradient(a)))
 
     def solve(self, b: Any) -> Any:
+        a, b = _partitioned_alike(self.a, b)
         return custom_linear_solve(
-            lambda x: product(self.a, x),
+            lambda x: product(a, x),
             b,
             lambda matvec, b: self.factored.solve(b),
             lambda vecmat, b: self.factored.solve_transposed(b),
@@ -63,6 +65,16 @@ class Factorized:
 def _solve(a: Any, b: Any) -> Any:
     """The solution of stacks of equations of the same shape."""
     return Factorized(a).solve(b)
+
+
+def _partitioned_alike(a: Any, b: Any) -> tuple[Any, Any]:
+    """Both operands partitioned over Explicit axes as the stack of the first one that is, with whole matrices."""
+    explicit = [x.aval.explicit for x in (a, b)]
+    first = next((each for each in explicit if each is not None), None)
+    if first is None or any(each is not None and each.is_undecided for each in explicit):
+        return a, b
+    target = first.with_parts([*first.spec[:-2], None, None])
+    return constrain_to(a, a.aval.with_explicit(target)), constrain_to(b, b.aval.with_explicit(target))
 
 
 @compiled_eagerly()

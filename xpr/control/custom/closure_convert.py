@@ -9,7 +9,7 @@ from xpr import tree
 from xpr.control.custom.custom_vjp import custom_vjp
 from xpr.control.groups import merge, partition, split_list
 from xpr.control.tracing import trace_body, type_differences
-from xpr.core.avals import aval_of, is_differentiable, same_types
+from xpr.core.avals import aval_of, is_differentiable, same_type, same_types
 from xpr.core.interpreter import Tracer
 from xpr.core.jaxpr import Jaxpr, eval_jaxpr
 from xpr.core.source import describe_function
@@ -58,7 +58,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
         tree.check_same_structure(args_tree, structure, what, name="args")
         actual_avals = [aval_of(x) for x in leaves]
         if not same_types(avals, actual_avals):
-            lines = type_differences("args", args_tree, avals, actual_avals, ("example", "given"))
+            lines = type_differences("args", args_tree, avals, actual_avals, ("example", "given"), same_type)
             raise TypeError("\n".join([f"{what}:", *lines]))
         if len(args) - count != len(values):
             raise TypeError(

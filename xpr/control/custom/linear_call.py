@@ -19,7 +19,7 @@ from xpr.control.custom.custom_lin import Pull, batched_pull
 from xpr.control.custom.rules import zeros_for
 from xpr.control.groups import consts_after, split_list, with_unused_arguments
 from xpr.control.tracing import trace_body, type_differences, where_defined
-from xpr.core.avals import Zero, aval_of, same_types
+from xpr.core.avals import Zero, aval_of, same_type, same_types
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, eval_jaxpr
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.core.source import describe_function, function_name
@@ -178,7 +178,7 @@ def linear_call(
         tree.check_same_structure(linear_tree, ct_tree, what)
         ct_avals = [aval_of(x) for x in linear_cts]
         if not same_types(linear_avals, ct_avals):
-            lines = type_differences("linear_args", linear_tree, linear_avals, ct_avals, ("is", "cotangent"))
+            lines = type_differences("linear_args", linear_tree, linear_avals, ct_avals, ("is", "cotangent"), same_type)
             raise TypeError("\n".join([f"{what}:", *lines, where_defined("the transpose", user_transpose)]))
         return linear_cts
 

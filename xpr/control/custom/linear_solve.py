@@ -22,7 +22,7 @@ from xpr.control.custom import rules
 from xpr.control.groups import Groups, split_list
 from xpr.control.stop_gradient import stop_gradient
 from xpr.control.tracing import Body, trace_body, type_differences, where_defined
-from xpr.core.avals import ShapedArray, Zero, aval_of, same_types
+from xpr.core.avals import ShapedArray, Zero, aval_of, same_type, same_types
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, constvars_to_invars, eval_jaxpr
 from xpr.core.primitive import Primitive, is_linear, register
 from xpr.core.regions import Region
@@ -316,7 +316,7 @@ def check_result(
     (tree_expected, avals_expected), (tree_actual, avals_actual) = expected, actual
     tree.check_same_structure(tree_expected, tree_actual, message, name=name)
     if not same_types(avals_expected, avals_actual):
-        lines = type_differences(name, tree_expected, avals_expected, avals_actual, ("is", role))
+        lines = type_differences(name, tree_expected, avals_expected, avals_actual, ("is", role), same_type)
         raise TypeError("\n".join([f"{message}:", *lines, where_defined(role, fun)]))
 
 
