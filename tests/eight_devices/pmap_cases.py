@@ -132,6 +132,25 @@ def test_pmap_of_vmap_of_pmap():
     close(nested(xpr.pmap, xpr.pmap)(X), nested(xpr.vmap, xpr.vmap)(X))
 
 
+def test_axes_without_names_are_one():
+    traced = []
+
+    @xpr.jit
+    def doubled(x):
+        traced.append(x)
+        return 2 * x
+
+    first, second = (xpr.pmap(lambda x, n=n: x + n) for n in (1, 2))
+    assert first(X).sharding == second(X).sharding == (first(X) + second(X)).sharding
+    close(doubled(first(X)) + doubled(second(X)), 4 * X + 6)
+    assert len(traced) == 1
+
+    def nested(outer, inner):
+        return outer(lambda x: xpr.vmap(inner(jnp.sin))(x) * x.sum())(X)
+
+    close(nested(xpr.pmap, xpr.pmap), nested(xpr.vmap, xpr.vmap))
+
+
 def test_in_the_middle_of_a_program():
     @xpr.jit
     def looped(x):

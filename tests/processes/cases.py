@@ -282,8 +282,6 @@ def pmaps():
         assert float(total) == 6 and y.is_fully_addressable and y.shape == (2,)
         np.testing.assert_array_equal(number, x)
     np.testing.assert_array_equal(f(y, 1.0)[1], 18)
-    if i:
-        xpr.pmap(lambda x: x)  # so that the next unnamed axis has another number
     np.testing.assert_array_equal(xpr.pmap(lambda x: x + 1)(x), x + 1)
     np.testing.assert_array_equal(xpr.pmap(lambda x, k: x + k, static_broadcasted_argnums=1)(x, 2), x + 2)
     np.testing.assert_array_equal(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -26,22 +25,13 @@ from xpr.core.interpreter import NamedAxis, Tracer, axes_in_scope, context
 from xpr.core.jaxpr import ClosedJaxpr, constvars_to_invars
 from xpr.core.source import check_function, describe_function, function_name
 from xpr.errors import ArgumentError
-from xpr.text.parameters import register_parameter
 from xpr.transforms.batch import row_aval
 from xpr.transforms.boundary import boundary
 from xpr.transforms.calls import Call
 from xpr.transforms.flat import FlatFunction, named_like, positions, signature_of
 from xpr.transforms.stage import stage
 
-
-class UnnamedAxis(NamedTuple):
-    """The axis of a `pmap` without an `axis_name`."""
-
-    number: int
-
-
-register_parameter(UnnamedAxis)
-_numbers = itertools.count()
+_UNNAMED = "_internal_pmap_axis_name"  # JAX's; one for all, so that results of different functions are sharded alike
 
 
 class _Staged:
@@ -100,7 +90,7 @@ def pmap(
     """
     check_function(fun, "pmap")
     in_axes = tuple(in_axes) if isinstance(in_axes, list) else in_axes
-    name = UnnamedAxis(next(_numbers)) if axis_name is None else axis_name
+    name = _UNNAMED if axis_name is None else axis_name
     if devices is not None and not isinstance(devices, Iterable):
         raise ArgumentError(f"pmap: devices is a sequence of devices, and is {devices!r}. Write [device].")
     requested = None if devices is None else tuple(devices)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import math
-import re
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -263,9 +262,7 @@ class PartitionedExecutable:
         if len(ranks) > 1:
             ids = [device.id for device in self.devices]
             layout = f"devices {ids}\narguments {self.in_shardings}\nresults {self.out_shardings}\n"
-            unnamed_axis = r"(UnnamedAxis(?:\(|_28_)number(?:=|_3d_))\d+"  # which each process counts by itself
-            text = re.sub(unnamed_axis, r"\1", layout + text)
-            self.shared = processes.Program(self.name, ranks, text, summarize(here()), self.one_at_a_time)
+            self.shared = processes.Program(self.name, ranks, layout + text, summarize(here()), self.one_at_a_time)
 
     def as_text(self) -> str:
         """The optimized program of one device, in HLO."""
