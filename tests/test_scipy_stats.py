@@ -253,3 +253,15 @@ def test_errors_of_samples(call, error, message):
 def test_the_entropy_of_poisson_has_the_shape_of_mean_and_location():
     entropy = xpr.scipy.stats.poisson.entropy
     np.testing.assert_allclose(entropy(3.0, jnp.arange(4)), [float(entropy(3.0))] * 4, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name, function, parameters",
+    [("expon", "logcdf", ()), ("gumbel_l", "logcdf", ()), ("gumbel_r", "logsf", ()), ("pareto", "logcdf", (2.0,))],
+)
+def test_logarithms_of_probabilities_near_one_and_near_zero(name, function, parameters):
+    x = np.array([-5.0, 0.0, 1e-8, 1e-3, 0.5, 1.0, 1.001, 3.0, 15.0, 40.0, 1e4, np.inf, np.nan])
+    found = getattr(getattr(stats, name), function)(x.astype(np.float32), *parameters)
+    wanted = scipys(lambda: getattr(getattr(scipy.stats, name), function)(x.astype(np.float32), *parameters))
+    underflow = np.abs(wanted) < np.finfo(np.float32).tiny
+    np.testing.assert_allclose(np.where(underflow, 0, found), np.where(underflow, 0, wanted), rtol=1e-5)

@@ -15,8 +15,8 @@ from xpr.scipy.stats.standard_form import (
     checked_quantile,
     complement_of,
     exp_of,
+    log_complement_of,
     log_density,
-    log_of,
     positive_part,
     probability,
 )
@@ -40,4 +40,4 @@ def ppf(q: Any) -> Any:
 
 
 pdf, sf, cdf = exp_of(logpdf), exp_of(logsf), complement_of(logsf)
-logcdf = log_of(cdf)
+logcdf = log_complement_of(logsf)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from xpr import numpy as jnp
-from xpr.scipy.stats.standard_form import complement_of, exp_of, log_density, log_of, probability, quantile
+from xpr.scipy.stats.standard_form import complement_of, exp_of, log_complement_of, log_density, probability, quantile
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -31,4 +31,4 @@ def ppf(p: Any) -> Any:
 
 
 pdf, sf, cdf = exp_of(logpdf), exp_of(logsf), complement_of(logsf)
-logcdf = log_of(cdf)
+logcdf = log_complement_of(logsf)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from xpr import numpy as jnp
-from xpr.scipy.stats.standard_form import complement_of, exp_of, log_density, log_of, probability, quantile
+from xpr.scipy.stats.standard_form import complement_of, exp_of, log_complement_of, log_density, probability, quantile
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -31,4 +31,4 @@ def ppf(p: Any) -> Any:
 
 
 pdf, cdf, sf = exp_of(logpdf), exp_of(logcdf), complement_of(logcdf)
-logsf = log_of(sf)
+logsf = log_complement_of(logcdf)

@@ -11,7 +11,14 @@ import math
 from typing import Any
 
 from xpr import numpy as jnp
-from xpr.scipy.stats.standard_form import checked_quantile, complement_of, exp_of, log_density, log_of, probability
+from xpr.scipy.stats.standard_form import (
+    checked_quantile,
+    complement_of,
+    exp_of,
+    log_complement_of,
+    log_density,
+    probability,
+)
 
 __all__ = ["cdf", "logcdf", "logpdf", "logsf", "pdf", "ppf", "sf"]
 
@@ -34,4 +41,4 @@ def ppf(q: Any, b: Any) -> Any:
 
 
 pdf, sf, cdf = exp_of(logpdf), exp_of(logsf), complement_of(logsf)
-logcdf = log_of(cdf)
+logcdf = log_complement_of(logsf)

@@ -14,6 +14,7 @@ from inspect import Parameter, Signature
 from typing import Any
 
 from xpr import numpy as jnp
+from xpr.nn.activations import log1mexp
 from xpr.numpy.promotion import promote_inexact, promote_shapes
 
 Function = Callable[..., Any]
@@ -109,6 +110,12 @@ def complement_of(function: Function) -> Function:
     """`cdf` of `logsf`, or `sf` of `logcdf`: 1 - exp(y) by expm1, which is accurate for y near 0."""
     name = {"logsf": "cdf", "logcdf": "sf"}[function.__name__]
     return _derived(lambda y: jnp.negative(jnp.expm1(y)), function, name)
+
+
+def log_complement_of(function: Function) -> Function:
+    """`logcdf` of `logsf`, or `logsf` of `logcdf`: log(1 - exp(y)), accurate for all y below 0."""
+    name = {"logsf": "logcdf", "logcdf": "logsf"}[function.__name__]
+    return _derived(lambda y: log1mexp(jnp.negative(y)), function, name)
 
 
 def reparametrized(function: Function, parameters: Function) -> Function:
