@@ -11,7 +11,7 @@ from xpr.control.custom.custom_vjp import custom_vjp_call_p as custom_vjp_call_p
 from xpr.control.custom.custom_vmap import *
 from xpr.control.custom.linear_call import *
 from xpr.control.custom.linear_solve import *
-from xpr.control.custom.linear_solve import custom_linear_solve_p as linear_solve_p
+from xpr.control.custom.linear_solve import custom_linear_solve_p as _linear_solve_p
 from xpr.control.devices.sharding_constraint import *
 from xpr.control.reduce import *
 from xpr.control.reduce_window import *
@@ -91,4 +91,5 @@ from xpr.primitives.windows.window_reductions import *
 from xpr.primitives.xla_metadata import *
 
 complex = _complex
+linear_solve_p = _linear_solve_p
 slice = _slice
