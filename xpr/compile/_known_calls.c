@@ -21,6 +21,7 @@ static PyObject *dtype_class, *inexact;
 static PyObject *flatten_plain, *flatten_nodes; /* the functions that flatten arguments for the two tables of trees */
 static PyObject *s_block_until_ready, *s_buffer, *s_call, *s_consume_token, *s_consume_with_handlers, *s_dtype, *s_is_ready;
 static PyObject *s_keyed, *s_runs_known_calls, *s_trace, *s_trace_key, *s_updates;
+static PyObject *no_statics; /* an empty tuple */
 
 /* What a call is looked up by, and what its program runs on. */
 typedef struct {
@@ -501,6 +502,22 @@ static PyObject *call_without_static(PyObject *known, const Choice *choice) {
     return results;
 }
 
+/* Whether the current trace is one that runs known calls; -1 on errors. */
+static int runs_known_calls(void) {
+    PyObject *trace = PyObject_GetAttr(context, s_trace);
+    PyObject *runs = trace ? PyObject_GetAttr(trace, s_runs_known_calls) : NULL;
+    int result = runs ? runs == Py_True : -1;
+    Py_XDECREF(trace);
+    Py_XDECREF(runs);
+    return result;
+}
+
+static int are_arrays(const Arguments *all) {
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(all->args); i++)
+        if (Py_TYPE(PyTuple_GET_ITEM(all->args, i)) != array) return 0;
+    return !has_kwargs(all);
+}
+
 static PyObject *call(PyObject *known, PyObject *args, PyObject *kwargs) {
     PyObject *chosen = SLOT(known, static_at);
     Arguments all = {args, kwargs, NULL};
@@ -510,7 +527,12 @@ static PyObject *call(PyObject *known, PyObject *args, PyObject *kwargs) {
         return Py_NewRef(Py_NotImplemented);
     Choice choice = {
         PyTuple_GET_ITEM(chosen, 0), PyTuple_GET_ITEM(chosen, 1), SLOT(known, by_value_at) == Py_True, &all};
-    return call_without_static(known, &choice);
+    if (!choice.by_value) return call_without_static(known, &choice);
+    int runs = runs_known_calls();
+    if (runs <= 0) return runs < 0 ? NULL : Py_NewRef(Py_NotImplemented);
+    if (!are_arrays(&all)) return call_without_static(known, &choice);
+    all.statics = no_statics;
+    return call_with(known, &all);
 }
 
 static PyObject *call_known(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
@@ -528,16 +550,6 @@ static PyMemberDef caller_members[] = {
     {"known", T_OBJECT_EX, offsetof(KnownCaller, known), 0, "The `KnownCalls` that calls are looked up in."},
     {NULL},
 };
-
-/* Whether the current trace is one that runs known calls; -1 on errors. */
-static int runs_known_calls(void) {
-    PyObject *trace = PyObject_GetAttr(context, s_trace);
-    PyObject *runs = trace ? PyObject_GetAttr(trace, s_runs_known_calls) : NULL;
-    int result = runs ? runs == Py_True : -1;
-    Py_XDECREF(trace);
-    Py_XDECREF(runs);
-    return result;
-}
 
 static PyObject *caller_call(KnownCaller *self, PyObject *args, PyObject *kwargs) {
     int runs = runs_known_calls();
@@ -634,6 +646,7 @@ PyMODINIT_FUNC PyInit__known_calls(void) {
     s_runs_known_calls = PyUnicode_InternFromString("runs_known_calls");
     s_trace = PyUnicode_InternFromString("trace");
     s_trace_key = PyUnicode_InternFromString("trace_key");
+    no_statics = PyTuple_New(0);
     PyObject *module = PyModule_Create(&definition);
     if (module && PyModule_AddType(module, &caller_type) < 0) Py_CLEAR(module);
     return module;

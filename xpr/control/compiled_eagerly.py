@@ -201,13 +201,14 @@ def compiled_eagerly(*static: str) -> Callable[[_F], _F]:
 
     def decorate(fun: _F) -> _F:
         programs = _Programs(fun, static)
+        known = programs.known
 
         @functools.wraps(fun)
         def function(*args: Any, **kwargs: Any) -> Any:
+            results = call_known(known, args, kwargs)
+            if results is not NotImplemented:
+                return results
             if type(context.trace) is EvalTrace and not settings.disable_jit:
-                results = call_known(programs.known, args, kwargs)
-                if results is not NotImplemented:
-                    return results
                 for x in args:
                     if type(x) is Array:
                         results = programs.run(args, kwargs)
