@@ -20,6 +20,7 @@ import pytest
 import xpr
 import xpr.numpy as jnp
 from tests.helpers import same
+from xpr import nn
 from xpr.backend import cache, compiler
 from xpr.compile import segments
 from xpr.config import Settings, config, override, settings
@@ -670,6 +671,14 @@ DIFFERENT = {
         f = xpr.jit(lambda x: inner(x) * inner.scale * config.scale)
         """, "2.0", "3.0",
     ),
+    "attributes that are set of a function of the library": (
+        """
+        class Config: scale = 1.0
+        config = Config()
+        nn.relu.scale = @@
+        f = xpr.jit(lambda x: nn.relu(x) * nn.relu.scale * config.scale)
+        """, "2.0", "3.0",
+    ),
     "large integers": (
         """
         large = (1 << 20_000) + @@
@@ -682,13 +691,16 @@ DIFFERENT = {
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_differences_that_do_not_show_at_first_sight_are_traced(name):
     source, old, new = DIFFERENT[name]
-    assert traced(program(source.replace("@@", old)).f, X)
-    module = program(source.replace("@@", new))
-    assert traced(module.f, X)
-    with xpr.disable_jit():
-        expected = module.f(X)
-    for one, other in zip(xpr.tree.leaves(module.f(X)), xpr.tree.leaves(expected)):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
+    try:
+        assert traced(program(source.replace("@@", old)).f, X)
+        module = program(source.replace("@@", new))
+        assert traced(module.f, X)
+        with xpr.disable_jit():
+            expected = module.f(X)
+        for one, other in zip(xpr.tree.leaves(module.f(X)), xpr.tree.leaves(expected)):
+            np.testing.assert_allclose(one, other, rtol=1e-6)
+    finally:
+        vars(nn.relu).pop("scale", None)
 
 
 def test_classes_of_python_that_are_registered(folder, tmp_path):

@@ -77,7 +77,7 @@ class Walk:
         self._parts: list[bytes] = []  # the bytes to be hashed, each part after its length
         self._seen: dict[int, int] = {}
         self.reached: list[Any] = []  # which keeps them alive, so that no identity is used twice
-        self._namespaces: dict[int, Any] = {}  # modules, and the library's objects, that code uses as values
+        self._namespaces: dict[int, Any] = {}  # modules, and the library's objects and functions, that code reads
         self._attributes: dict[str, str] = {}  # attributes of unknown values, each with the line of one use
         self._names: set[str] = set()  # attributes of users' classes and their instances
         self._resolved: set[tuple[int, str]] = set()
@@ -181,6 +181,8 @@ class Walk:
             name = library_name(value)
             if name is not None:
                 self.token("library", name)
+                if not all(attribute.startswith("__") for attribute in vars(value)):
+                    self._namespaces[id(value)] = value  # a user may have set attributes
                 return
             if "<locals>" not in value.__code__.co_qualname or not _is_pure_closure(value):
                 raise Refused(f"{where} uses xpr's {value.__qualname__}, whose calls may differ")

@@ -16,7 +16,7 @@ from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dtypes import ANY, COMPLEX, FLOATS, INEXACT, INTEGERS, short_name
 from xpr.errors import ArgumentError
 from xpr.key_types import KeyType
-from xpr.primitives.comparison_lowering import lower_comparison
+from xpr.primitives.comparison_lowering import is_nan, lower_comparison, nan_where
 from xpr.primitives.elementwise_rules import NOT_LINEAR, PYTHON_SCALARS, function_of, linear_unary
 from xpr.primitives.flops import per_result
 from xpr.primitives.shapes import to_front
@@ -259,14 +259,10 @@ def bitcast_convert_type(operand: Any, new_dtype: Any) -> Any:
 def _reduce_precision_lower(
     b: Builder, operands: list[Value], avals: list[ShapedArray], *, exponent_bits: int, mantissa_bits: int
 ) -> list[Value]:
-    return [
-        b.op(
-            "stablehlo.reduce_precision",
-            operands,
-            avals[0],
-            f"exponent_bits = {exponent_bits} : i32, mantissa_bits = {mantissa_bits} : i32",
-        )
-    ]
+    (x,) = operands
+    bits = f"exponent_bits = {exponent_bits} : i32, mantissa_bits = {mantissa_bits} : i32"
+    result = b.op("stablehlo.reduce_precision", [x], avals[0], bits)
+    return [result if mantissa_bits else nan_where(b, is_nan(b, x), result)]  # XLA's is infinity there
 
 
 def _reduce_precision_reference(x: Any, *, exponent_bits: int, mantissa_bits: int) -> Any:
