@@ -671,6 +671,38 @@ DIFFERENT = {
         f = xpr.jit(lambda x: inner(x) * inner.scale * config.scale)
         """, "2.0", "3.0",
     ),
+    "other names of a namedtuple's fields": (
+        """
+        import collections
+        Point = collections.namedtuple("Point", "left right")
+        Point.chosen = Point.@@
+        point = Point(2.0, 3.0)
+        f = xpr.jit(lambda x: x * point.chosen)
+        """, "left", "right",
+    ),
+    "private attributes of members of enumerations": (
+        """
+        import enum
+        class Mode(enum.Enum):
+            A = 1
+            def __init__(self, factor): self._factor = factor
+            @property
+            def factor(self): return self._factor
+        Mode.A._factor = @@
+        f = xpr.jit(lambda x: x * Mode.A.factor)
+        """, "2.0", "3.0",
+    ),
+    "keys of a registered class": (
+        """
+        class Node:
+            def __init__(self, x): self.x = x
+        key = xpr.tree_util.GetAttrKey("@@")
+        xpr.tree_util.register_pytree_node(
+            Node, lambda n: ((n.x,), None), lambda _, children: Node(*children), lambda n: (((key, n.x),), None)
+        )
+        f = xpr.jit(lambda x: xpr.tree.map_with_path(lambda path, x: x * len(xpr.tree_util.keystr(path)), Node(x)).x)
+        """, "a", "abc",
+    ),
     "attributes that are set of a function of the library": (
         """
         class Config: scale = 1.0

@@ -38,10 +38,9 @@ from xpr.fingerprint.pure import (
     is_pure_module,
     library_name,
 )
-from xpr.optree_kept import optree
 from xpr.transforms.vmappable import handlers as vmappable
 from xpr.tree_def import PyTreeDef
-from xpr.tree_nodes import NAMESPACE, registered
+from xpr.tree_nodes import registered
 
 LARGEST = 1 << 22  # bytes of arrays that are hashed
 MOST = 20_000  # objects that are looked at
@@ -345,6 +344,7 @@ class Walk:
             self.token("scalar", type(value).__name__, value.dtype.str, value.tobytes())
         elif isinstance(value, Enum):
             self.token("enum", value.name)
+            self.visit(value._value_, where)  # flags may have one without a name
             self.visit(type(value), where)
         elif isinstance(value, tuple) and hasattr(value, "_fields"):
             self.visit(type(value), where)
@@ -366,7 +366,7 @@ class Walk:
         if isinstance(value, EnumType):
             self._names.update(("name", "value"))
             members: dict[str, Any] = dict(value.__members__)
-            self.visit({name: _public(member) for name, member in members.items()}, where)
+            self.visit({name: _attributes_of(member) for name, member in members.items()}, where)
         self._registrations(value, where)
         for base in value.__mro__[:-1]:
             if base.__module__ in ("abc", "typing", "enum") or base in (tuple, int, str):
@@ -387,8 +387,7 @@ class Walk:
     def _registrations(self, value: type, where: str) -> None:
         """Adds the functions that make a class a pytree node, and those that map its instances."""
         if value in registered:
-            entry: Any = optree.register_pytree_node.get(value, namespace=NAMESPACE)  # type: ignore[attr-defined]
-            self.visit((entry.flatten_func, entry.unflatten_func), where)
+            self.visit(tuple(registered[value]), where)
         if value in vmappable:
             self.visit(tuple(vmappable[value]), where)
 
@@ -413,7 +412,8 @@ class Walk:
             for each in (member.fget, member.fset, member.fdel):
                 self.visit(each, where)
         elif type(member) in _SLOTS:
-            self.token("slot")
+            index = member.__reduce__()[1][:1] if type(member) is _TUPLE_GETTER else member.__name__
+            self.token("slot", index)  # which a class may have under several names
         else:
             self.visit(member, where)
 
@@ -445,7 +445,8 @@ class Walk:
                 self.visit(each, where)
 
 
-_SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType, type(vars(namedtuple("_Pair", "left"))["left"]))
+_TUPLE_GETTER: Any = type(vars(namedtuple("_Pair", "left"))["left"])
+_SLOTS = (types.MemberDescriptorType, types.GetSetDescriptorType, _TUPLE_GETTER)
 _OF_DATACLASSES = frozenset("__delattr__ __hash__ __repr__ __setattr__".split())
 _OF_ENUMS = frozenset(
     """
@@ -453,6 +454,7 @@ _OF_ENUMS = frozenset(
     _unhashable_values_ _unhashable_values_map_ _use_args_ _value2member_map_ _value_repr_
     """.split()
 )
+_OF_MEMBERS = frozenset({"__objclass__", "_inverted_", "_name_", "_sort_order_"})  # `_inverted_` is set when it is read
 _OF_NAMEDTUPLES = frozenset("__repr__ __new__ _make _replace _asdict __getnewargs__".split())
 _VISITORS: dict[type, Callable[[Walk, Any, str], None]] = {
     tuple: Walk._sequence, list: Walk._sequence, dict: Walk._dict, OrderedDict: Walk._dict,
@@ -507,9 +509,9 @@ def _sorted(value: Any) -> Any:
     return value
 
 
-def _public(member: Enum) -> dict[str, Any]:
+def _attributes_of(member: Enum) -> dict[str, Any]:
     """The value of a member of an enumeration, and what other attributes it was given."""
-    return {"value": member.value, **{name: each for name, each in vars(member).items() if not name.startswith("_")}}
+    return {name: each for name, each in vars(member).items() if name not in _OF_MEMBERS}
 
 
 def _global(name: str, values: dict[str, Any]) -> Any:
