@@ -783,6 +783,56 @@ def test_static_data_that_cannot_be_copied_are_traced():
             assert reason in xpr.debug.explain_cache(module.f)
 
 
+EARLIER = """
+    scale, offset = 2.0, 5.0
+    inner = xpr.jit(lambda x: x * scale)
+    def body(carry, x):
+        return carry + x * scale, x
+    @xpr.jit
+    def with_jit(x):
+        return inner(x) + 1
+    @xpr.jit
+    def with_scan(x):
+        return lax.scan(body, 0.0, x)[0]
+    @xpr.jit
+    def with_branch(x):
+        return lax.cond(True, shifted, jnp.sin, x)
+    def shifted(x):
+        return x + offset
+    def called(x):
+        return inner(x), lax.scan(body, 0.0, x), lax.cond(True, shifted, jnp.sin, x)
+"""
+
+
+@pytest.mark.parametrize("name", ["with_jit", "with_scan", "with_branch"])
+def test_traces_of_before_a_change_are_not_kept(name):
+    """What a function calls is not traced again in its process; another process would find what was true before."""
+    module = program(EARLIER)
+    module.called(X)
+    module.scale = 3.0
+    f = getattr(module, name)
+    assert traced(f, X)
+    explained = xpr.debug.explain_cache(f)
+    changed = program(EARLIER.replace("scale, offset = 2.0", "scale, offset = 3.0"))
+    if name == "with_branch":
+        assert "is not traced" in explained
+        assert not traced(changed.with_branch, X)
+        return
+    assert "it uses an earlier trace of" in explained and "which would be another one by now" in explained
+    g = getattr(changed, name)
+    assert traced(g, X)
+    same(g(X), 3 * X + 1 if name == "with_jit" else np.float32(18 / 2))
+    assert not traced(getattr(program(EARLIER.replace("scale, offset = 2.0", "scale, offset = 3.0")), name), X)
+
+
+def test_earlier_traces_of_what_has_not_changed():
+    module = program(EARLIER)
+    module.called(X)
+    for name in ("with_jit", "with_scan", "with_branch"):
+        assert traced(getattr(module, name), X)
+        assert not traced(getattr(program(EARLIER), name), X)
+
+
 def test_objects_that_cannot_be_looked_at_are_traced():
     source = """
         import weakref

@@ -51,7 +51,7 @@ from xpr.control.refs import check_aliases
 from xpr.control.tracing import forget_bodies
 from xpr.control.xla_call import call as call_jaxpr
 from xpr.core.avals import ShapedArray, aval_of, full_name, integer, is_of_users, is_type_alone, shortened
-from xpr.core.function_caches import cache_of
+from xpr.core.function_caches import cache_of, keep_trace, recorded, trace_of
 from xpr.core.interpreter import Tracer, context, current_type, transformation
 from xpr.core.jaxpr import ClosedJaxpr, eval_jaxpr
 from xpr.core.primitive import all_primitives
@@ -369,7 +369,7 @@ class JitFunction(KnownCaller):
         traced = self.newly_traced(call, shardings)
         self.note_variant(call, traced)
         if not any(isinstance(c, Tracer) or (type(c) is Ref and c.owner is not None) for c in traced.jaxpr.consts):
-            self.caches.traces[call.key] = traced
+            keep_trace(self.caches.traces, call.key, traced)
         elif isinstance(trace := transformation(), StageTrace) and (traced.refs is not None or not traced.closed_over):
             trace.calls[self.caches, call.key] = traced
         return traced
@@ -401,7 +401,7 @@ class JitFunction(KnownCaller):
     def cached_trace(self, call: Call) -> Traced | None:
         """The jaxpr that was traced for the types of a call, by this function or while an outer one is staged."""
         try:
-            cached = self.caches.traces.get(call.key)
+            cached = trace_of(self.caches.traces, call.key, self.fun)
         except Exception as error:  # a user's, by ==
             call.refuse_comparison("jit", self.fun, error)
         outer: Any = context.trace
@@ -505,7 +505,10 @@ class JitFunction(KnownCaller):
             if compiled is not None:
                 self.caches.reason = ""
                 return compiled
-        traced = self.traced(call)
+            with recorded(stored.recording):
+                traced = self.traced(call)
+        else:
+            traced = self.traced(call)
         for constant in traced.program.consts:
             if isinstance(constant, Tracer):
                 raise constant.misused()

@@ -23,14 +23,18 @@ from xpr.backend.array import Array
 from xpr.backend.compiler import Executable, StoredProgram
 from xpr.backend.sequence import Run, SequenceExecutable
 from xpr.backend.sharding import NamedSharding
+from xpr.compile.argument_shardings import ArgumentShardings
 from xpr.compile.segmented import in_parallel
 from xpr.core.avals import ShapedArray
+from xpr.core.function_caches import Recording, recorded
 from xpr.core.interpreter import context
+from xpr.core.source import describe_function
 from xpr.fingerprint.pure import library
 from xpr.fingerprint.structures import read_structure, written_structure
 from xpr.fingerprint.surroundings import look_ahead, releases, setting_in_the_way, surroundings
 from xpr.fingerprint.walk import Refused, Walk, nodes_of
 from xpr.notices import notices
+from xpr.passes.structure import structure
 from xpr.transforms.calls import Call
 from xpr.tree_def import PyTreeDef
 
@@ -48,6 +52,7 @@ class StoredCall:
         self.jitted, self.call, self.device = jitted, call, device
         self.reason: str | None = None
         self.notices = notices()
+        self.recording = Recording()
         self.looking: Any = None  # the thread of `look_ahead`
         try:
             self.key, self.walk = self.find_key()
@@ -148,6 +153,19 @@ class StoredCall:
         check_library()
         if self.find_key()[0] != self.key:
             raise Refused("tracing it changes what it reads: a list, a dict or an object outside of it")
+        if self.recording.reused is not None:
+            self.check_anew(traced, self.recording.reused)
+
+    def check_anew(self, traced: Traced, reused: Any) -> None:
+        """Raises Refused where the function, traced with all that it calls, isn't what it was with an older trace."""
+        with refusing_errors(), recorded(Recording(anew=True)):
+            again = self.jitted.newly_traced(self.call, ArgumentShardings(self.call.leaves))
+            is_same = structure(again.jaxpr, True) == structure(traced.jaxpr, True)
+        if not is_same or again.out_tree != traced.out_tree:
+            raise Refused(
+                f"it uses an earlier trace of {describe_function(reused)}, which would be another one by now, or can't "
+                "be compared"
+            )
 
     def described(self, traced: Traced, compiled: Compiled) -> dict[str, Any]:
         """The record of the call, from which `compiled` makes the program, in types that marshal writes.

@@ -16,7 +16,7 @@ from xpr import tree
 from xpr.config import settings
 from xpr.control.refs import with_values_read
 from xpr.core.avals import ShapedArray, aval_of, same_kind
-from xpr.core.function_caches import cache_of, clear_caches_of_functions
+from xpr.core.function_caches import cache_of, clear_caches_of_functions, keep_trace, trace_of
 from xpr.core.interpreter import Tracer, context, current_type
 from xpr.core.jaxpr import ClosedJaxpr, FillerVar, Jaxpr
 from xpr.core.refs import Ref
@@ -136,7 +136,7 @@ def trace_body(
         static = (static, fun.static)
     key = (in_tree, tuple(avals), role, static, settings.trace_key, context.axes)
     known, closure = _known(owner, key)
-    staged = known.get(key) if known is not None else None
+    staged = trace_of(known, key, owner) if known is not None else None
     if staged is not None and staged.is_of(closure):
         return Body(fun, staged.closed, staged.out_tree)
 
@@ -155,7 +155,7 @@ def trace_body(
     if known is not None:  # the closure is kept as `fun` leaves it: a counter of traces, say, is no reason for another
         known, closure = _known(owner, key)
     if known is not None and not any(isinstance(x, (Tracer, Ref)) for x in (*closure, *closed.consts)):
-        known[key] = _Staged(closed, flat.out_tree, closure)
+        keep_trace(known, key, _Staged(closed, flat.out_tree, closure))
     return Body(fun, closed, flat.out_tree)
 
 
