@@ -833,6 +833,23 @@ def test_earlier_traces_of_what_has_not_changed():
         assert not traced(getattr(program(EARLIER), name), X)
 
 
+def test_static_data_that_cannot_be_compared():
+    """With a folder for programs the error is the same as without one."""
+    source = """
+        class Data:
+            def __eq__(self, other): raise ZeroDivisionError("no comparison")
+            def __hash__(self): return 0
+        class Node:
+            def __init__(self, x, data): self.x, self.data = x, data
+        xpr.tree_util.register_pytree_node(Node, lambda n: ((n.x,), n.data), lambda data, xs: Node(xs[0], data))
+        f = xpr.jit(lambda node: node.x)
+    """
+    module = program(source)
+    module.f(module.Node(X, module.Data()))
+    with pytest.raises(ValueError, match="checking equality of metadata fields of pytree arguments"):
+        module.f(module.Node(X, module.Data()))
+
+
 def test_objects_that_cannot_be_looked_at_are_traced():
     source = """
         import weakref
