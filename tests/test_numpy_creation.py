@@ -486,6 +486,9 @@ def test_the_type_that_values_promote_to() -> None:
     assert result_type(None) == result_type(1.0, jnp.int8(2)) == result_type("float32", np.float16) == np.float32
     assert result_type(1, return_weak_type_flag=True) == (np.int32, True)
     assert result_type(jnp.ones(2), 1, return_weak_type_flag=True) == (np.float32, False)
+    for promoted in (result_type, jnp.result_type):  # dtypes are narrowed before they meet, as arrays of them are
+        assert promoted("uint64", "int32") == promoted(np.uint64(1), np.int64) == np.int32
+        assert promoted(xpr.random.key(0).dtype) == xpr.random.key(0).dtype
     with pytest.raises(ValueError, match="at least one array or dtype"):
         result_type()
     with xpr.numpy_dtype_promotion("strict"), pytest.raises(xpr.errors.TypePromotionError, match="not converted"):

@@ -568,6 +568,17 @@ def type_of(x: Any) -> tuple[np.dtype, bool]:
     return in_numpy(x), False
 
 
+def narrowed(types: list[tuple[np.dtype, bool]]) -> list[tuple[np.dtype, bool]]:
+    """The `(dtype, weak)` pairs with the dtypes of arrays that are asked for by these names.
+
+    >>> import numpy as np
+    >>> from xpr import dtypes
+    >>> dtypes.narrowed([(np.dtype("uint64"), False)])
+    [(dtype('uint32'), False)]
+    """
+    return [(dtype if weak else requested(dtype), weak) for dtype, weak in types]
+
+
 def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     """The dtype that arrays, numbers and dtypes promote to together.
 
@@ -588,7 +599,7 @@ def result_type(*args: Any, return_weak_type_flag: bool = False) -> Any:
     """
     if not args:
         raise ValueError("result_type: takes at least one array or dtype.")
-    types = [type_of(x) for x in args]
+    types = narrowed([type_of(x) for x in args])
     if settings.numpy_dtype_promotion == "strict":
         refuse_promotion(types)
     dtype, weak = promote_all(types)

@@ -277,7 +277,6 @@ literals = SimpleNamespace(
 compiler = SimpleNamespace(backend_compile_and_load=_no_compile)
 # chex counts the devices of clients that exist, keras' tests look at the default one, flax' guides say how many to make
 xla_bridge = SimpleNamespace(_backends=clients, get_backend=get_backend, backends_are_initialized=lambda: bool(clients))
-dtype_functions = SimpleNamespace(result_type=xpr.numpy.result_type)
 # chex tests functions so curved that differences must be taken with JAX's step
 test_util = SimpleNamespace(check_grads=functools.partial(check_grads, eps=1e-4))
 # tinygp's tests
@@ -348,7 +347,6 @@ MODULES: dict[str, list[Any]] = {
     "jax.extend.ifrt_programs": [ifrt_programs],
     "jax._src.distributed": [distributed],
     "jax.experimental": ["xpr.experimental", experimental],
-    "jax.dtypes": [dtype_functions, "xpr.dtypes"],
     "jax.lib": [lib],
     "jax.util": [util, "xpr.api_util"],
     "jax.version": [version],

@@ -171,7 +171,7 @@ def result_type(*args: Any) -> np.dtype:
     """
     if not args:
         raise ValueError("result_type: takes at least one array or dtype.")
-    dtype, weak = common_dtype([_typed(x) for x in args])
+    dtype, weak = common_dtype(dtypes.narrowed([_typed(x) for x in args]))
     return dtypes.canonical(dtype) if weak else dtypes.requested(dtype)
 
 
