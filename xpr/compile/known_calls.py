@@ -83,8 +83,8 @@ class KnownCalls:
 
     Where arguments can be static, `static` has their positions and names, and those of a call are part of the key. With
     `by_value` so is what is no operand of a function of control/compiled_eagerly.py: None, booleans, strings, types,
-    tuples of these and of numbers, integers that don't fit or stand beside arrays of integers. That is for C alone, which
-    looks whether the current trace runs known calls.
+    tuples of these and of numbers, integers that don't fit or stand beside arrays of integers. That is for C alone,
+    which looks whether the current trace runs known calls.
     """
 
     __slots__ = ("by_value", "direct", "in_nodes", "in_trees", "offered", "static")
