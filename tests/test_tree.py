@@ -719,6 +719,26 @@ def test_functions_that_unravel_alike_are_equal():
     assert len(traces) == 1 and unravel != ravel_pytree({"a": np.ones(3)})[1]
 
 
+def test_numbers_count_by_their_dtype_where_trees_are_raveled():
+    from xpr.flatten_util import ravel_pytree
+
+    for array, number in ((jnp.ones(2, jnp.bfloat16), 1.5), (np.ones(2, np.int8), 300)):
+        vector, unravel = ravel_pytree([array, number])
+        assert vector.dtype == jnp.asarray(number).dtype
+        assert [(x.dtype, x.tolist()) for x in unravel(vector)] == [(array.dtype, [1, 1]), (vector.dtype, number)]
+
+
+def test_types_are_raveled_as_arrays_are():
+    from xpr.flatten_util import ravel_pytree
+
+    types = {"a": xpr.ShapeDtypeStruct((2, 1), np.float32), "b": xpr.ShapeDtypeStruct((), np.int32), "c": 1}
+    vector, unravel = ravel_pytree(types)
+    assert (vector.shape, vector.dtype) == ((4,), np.float32)
+    assert unravel == ravel_pytree({"a": np.ones((2, 1), np.float32), "b": np.int32(3), "c": 1})[1]
+    inside = xpr.jit(lambda x: ravel_pytree(types)[1](x))(np.arange(4, dtype=np.float32))  # as netket's operators do
+    assert [(x.shape, x.dtype) for x in tree.leaves(inside)] == [((2, 1), np.float32), ((), np.int32), ((), np.int32)]
+
+
 def test_transposing_nodes_whose_static_data_describe_their_children():
     @tree_util.register_pytree_node_class
     class Flat:

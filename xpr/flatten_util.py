@@ -8,6 +8,7 @@ from typing import Any
 
 from xpr import numpy as jnp
 from xpr import tree
+from xpr.api.make_jaxpr import ShapeDtypeStruct, eval_shape
 
 __all__ = ["ravel_pytree"]
 
@@ -16,11 +17,12 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
     """All arrays of a pytree flattened into one vector, and the function that makes such pytrees of such vectors.
 
     Args:
-      pytree: a pytree of arrays and numbers; the vector has the dtype to which they promote.
+      pytree: a pytree of arrays and numbers; the vector has the dtype to which theirs promote, float32 for the number
+        2.0. `ShapeDtypeStruct` may stand for arrays of which the types alone are known.
 
     Returns:
       `(vector, unravel)`. Where the arrays differ in dtype, `unravel` takes vectors of the vector's dtype, and gives
-      each array its own.
+      each array its own. Of types, `vector` is a type, too.
 
     Raises:
       ValueError: by `unravel`, for a vector of another shape.
@@ -35,13 +37,33 @@ def ravel_pytree(pytree: Any) -> tuple[Any, Callable[[Any], Any]]:
     {'a': Array([2., 2.], dtype=float32), 'b': Array(6., dtype=float32)}
     """
     leaves, structure = tree.flatten(pytree)
-    arrays = [jnp.asarray(x) for x in leaves]
-    shapes, dtypes = [x.shape for x in arrays], [x.dtype for x in arrays]
-    dtype = jnp.result_type(*arrays) if arrays else None
-    is_mixed = any(each != dtype for each in dtypes)
-    rows = [jnp.ravel(x.astype(dtype) if is_mixed else x) for x in arrays]
-    unravel = _Unravel(structure, tuple(shapes), tuple(dtypes), dtype if is_mixed else None)
-    return jnp.concatenate(rows) if rows else jnp.zeros(0), unravel
+    if any(isinstance(x, ShapeDtypeStruct) for x in leaves):
+        arrays = eval_shape(_arrays, leaves)
+        return eval_shape(_vector, arrays), _unravel(structure, arrays)
+    arrays = _arrays(leaves)
+    return _vector(arrays), _unravel(structure, arrays)
+
+
+def _arrays(leaves: list[Any]) -> list[Any]:
+    return [jnp.asarray(x) for x in leaves]
+
+
+def _vector(arrays: list[Any]) -> Any:
+    if not arrays:
+        return jnp.zeros(0)
+    dtype = _common_dtype(arrays)
+    return jnp.concatenate([jnp.ravel(x if dtype is None else x.astype(dtype)) for x in arrays])
+
+
+def _unravel(structure: Any, arrays: list[Any]) -> _Unravel:
+    shapes, dtypes = tuple(x.shape for x in arrays), tuple(x.dtype for x in arrays)
+    return _Unravel(structure, shapes, dtypes, _common_dtype(arrays))
+
+
+def _common_dtype(arrays: list[Any]) -> Any:
+    """The dtype to which the dtypes of arrays promote, weak ones as others; None where they have one dtype."""
+    dtypes = {x.dtype for x in arrays}
+    return jnp.result_type(*dtypes) if len(dtypes) > 1 else None
 
 
 class _Unravel:
