@@ -12,6 +12,7 @@ import numpy as np
 from xpr.backend.array import Array
 from xpr.compile.host import HOST_LIMIT
 from xpr.control.compiled import compiled
+from xpr.control.compiled_eagerly import compiled_eagerly
 from xpr.core.avals import aval_of
 from xpr.core.interpreter import Tracer
 from xpr.dimensions.expressions import is_symbolic_dim
@@ -267,6 +268,7 @@ def column_stack(tup: Any) -> Any:
     return _concatenated_with_axes_added("column_stack", tup, None, lambda n: tuple(range(n, 2)), 1)
 
 
+@compiled_eagerly("axis")
 def append(arr: Any, values: Any, axis: int | None = None) -> Any:
     """The array with values appended along an axis.
 

@@ -171,6 +171,7 @@ def _stacked(a: Any, a_core: Any, b: Any, b_core: Any, out_core: Any, precision:
     return out if preferred is None else convert(out, dtype)
 
 
+@compiled_eagerly()
 def vdot(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_type: Any = None) -> Any:
     """The inner product of two arrays, flattened, of which the first is conjugated.
 
@@ -283,6 +284,7 @@ def _check_cores(name: str, x: ShapedArray, m: int, y: ShapedArray, n: int) -> N
         raise ValueError(f"{name}: {x.str_short()} and {y.str_short()} need at least {m} and {n} axes.")
 
 
+@compiled_eagerly()
 def inner(a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_type: Any = None) -> Any:
     """The product summed over the last axes of both operands; a scalar multiplies.
 

@@ -229,6 +229,7 @@ def eigvalsh(a: Any, UPLO: str | None = "L", *, symmetrize_input: bool = True) -
     return _eigh(matrices_of("eigvalsh", a, square=True), lower=lower, symmetrize=symmetrize, compute_v=False)[0]
 
 
+@compiled_eagerly()
 def eig(a: Any) -> EigResult:
     """The eigenvalues and right eigenvectors of square matrices, all complex (on CPU only).
 
@@ -248,6 +249,7 @@ def eig(a: Any) -> EigResult:
     return EigResult(*eigen_svd.eig(matrices_of("eig", a, square=True), compute_left_eigenvectors=False))
 
 
+@compiled_eagerly()
 def eigvals(a: Any) -> Any:
     """The eigenvalues of square matrices, complex and in no particular order (on CPU only).
 

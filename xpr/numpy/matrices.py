@@ -180,6 +180,7 @@ def triu(m: Any, k: int = 0) -> Any:
 # -- Diagonals
 
 
+@compiled_eagerly("offset", "axis1", "axis2")
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The diagonals of matrices that lie along two axes of an array.
 
@@ -220,6 +221,7 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return slice_(flat, (*none, start), (*batch, limit), (*steps, columns + 1))
 
 
+@compiled_eagerly("k")
 def diag(v: Any, k: int = 0) -> Any:
     """The k-th diagonal of a matrix, or the matrix with a vector on its k-th diagonal and zeros elsewhere.
 

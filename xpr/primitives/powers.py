@@ -51,8 +51,9 @@ def _square_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -
 
 
 square_p = unary(
-    "square", over=NUMBERS, lowers_to=_square_lower, reference=np.square, derivative=lambda x, y: mul(scalar(2, x), x)
-)
+    "square", over=NUMBERS, lowers_to=_square_lower, reference=np.square, exact=are_real,
+    derivative=lambda x, y: mul(scalar(2, x), x),
+)  # fmt: skip
 square = function_of(
     square_p,
     """The square of each element.

@@ -591,9 +591,12 @@ def _iota_abstract(
 
 
 def _iota_reference(values: Any, *, dtype: np.dtype, shape: tuple[int, ...], dimension: int) -> list[Any]:
+    counted = np.arange(shape[dimension]).astype(dtype)
+    if len(shape) == 1:
+        return [counted]
     expanded_shape = [1] * len(shape)
     expanded_shape[dimension] = shape[dimension]
-    return [np.array(np.broadcast_to(np.arange(shape[dimension]).astype(dtype).reshape(expanded_shape), shape))]
+    return [np.array(np.broadcast_to(counted.reshape(expanded_shape), shape))]
 
 
 iota_p = register(

@@ -79,13 +79,15 @@ def _sort_reference(values: Sequence[Any], *, dimension: int, is_stable: bool, n
     values = [np.asarray(x) for x in values]
     if len(values) == 1 and values[0].dtype in _SORTED_BY_NUMPY:
         return [np.sort(values[0], dimension)]
-    rows = [np.moveaxis(x, dimension, -1) for x in values]
+    is_last = dimension == values[0].ndim - 1
+    rows = values if is_last else [np.moveaxis(x, dimension, -1) for x in values]
     keys = [part for x in rows[:num_keys] for part in ordering.np_real_keys(x)]
-    if len(keys) == 1 and keys[0].dtype in _SORTED_BY_NUMPY and keys[0].size < 4096:
-        order = np.argsort(keys[0], -1, kind="stable")  # faster for few elements
+    if keys[0].size < 4096 and all(key.dtype in _SORTED_BY_NUMPY for key in keys):  # faster for few elements
+        order = np.lexsort(keys[::-1]) if len(keys) > 1 else np.argsort(keys[0], -1, kind="stable")
     else:
         order = ordering.np_order_of([ordering.np_ordered(key) for key in keys])
-    return [np.moveaxis(ordering.np_read_rows(x, order), -1, dimension) for x in rows]
+    outs = [ordering.np_read_rows(x, order) for x in rows]
+    return outs if is_last else [np.moveaxis(x, -1, dimension) for x in outs]
 
 
 def _sort_lower(

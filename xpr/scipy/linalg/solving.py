@@ -223,6 +223,7 @@ def _cho_solve(factor: Any, b: Any, lower: bool) -> Any:
 # -- LU
 
 
+@compiled_eagerly()
 def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Any, Any]:
     """The LU factors of matrices with row exchanges, for `lu_solve`.
 
