@@ -14,7 +14,6 @@ from xpr.numpy.comparisons import greater, less
 from xpr.numpy.promotion import (
     as_operand,
     asarray_like,
-    convert,
     promote_inexact,
     promote_shapes,
     promoted_pair,
@@ -141,7 +140,7 @@ def reciprocal(x: Any, /) -> Any:
     Array([0.5 , 0.25], dtype=float32)
     """
     (x,) = promote_inexact(x)
-    return e.div_p.bind(convert(1, aval_of(x).dtype, aval_of(x).weak_type), x)
+    return e.div_p.bind(e.scalar(1, x), x)
 
 
 # -- Signs and sizes

@@ -105,9 +105,11 @@ def refuse_in_strict_mode(types: list[tuple[np.dtype, bool]]) -> None:
 
 def promote_inexact(*xs: Any) -> list[Any]:
     """The operands converted to the floating-point or complex dtype to which they promote."""
-    xs = tuple(as_operand(x) for x in xs)
-    dtype, weak = common_dtype([(a.dtype, a.weak_type) for a in map(aval_of, xs)])
-    return [convert(x, dtypes.to_inexact(dtype), weak) for x in xs]
+    operands = list(map(as_operand, xs))
+    if len(operands) == 1 and type(operands[0]) is Array and operands[0].aval.dtype in dtypes.INEXACT:
+        return operands
+    dtype, weak = common_dtype([(a.dtype, a.weak_type) for a in map(aval_of, operands)])
+    return [convert(x, dtypes.to_inexact(dtype), weak) for x in operands]
 
 
 def promote_ranks(*xs: Any, name: str = "") -> Any:

@@ -53,6 +53,8 @@ def _shift_reference(shift: Callable[[Any, Any], Any], overflow: Callable[[Any],
         if x.dtype in NARROW_INTEGERS:
             return _shifted_as_bytes(reference, x, y, zeros_in=overflow is np.zeros_like)
         width = 8 * x.dtype.itemsize
+        if y.ndim == 0 and 0 <= y.item() < width:
+            return shift(x, y.astype(x.dtype))
         within = (y >= 0) & (y < width)
         return np.where(within, shift(x, np.where(within, y, 0).astype(x.dtype)), overflow(x)).astype(x.dtype)
 
