@@ -25,6 +25,7 @@ from xpr.primitives.flops import reducing
 from xpr.primitives.recurrences import shifted
 from xpr.primitives.reduction_lowering import lower_extreme, lower_reduction
 from xpr.primitives.shapes import (
+    are_integers,
     as_array,
     broadcast_in_dim,
     kept_dim,
@@ -65,7 +66,7 @@ def reduction(
     ufunc: np.ufunc,
     written: Callable[..., Value] = lower_reduction,
     jvp: Callable[..., Any] | None = None,
-    exact: bool = True,
+    exact: bool | Callable[[Sequence[ShapedArray]], bool] = True,
 ) -> Primitive:
     """A reduction by one operation.
 
@@ -235,7 +236,7 @@ def _product_jvp(x: Any, t: Any, y: Any, axes: tuple[int, ...]) -> Any:
 
 reduce_prod_p = reduction(
     "reduce_prod", over=NUMBERS, lowers_to="stablehlo.multiply", start=lambda dtype: 1, ufunc=np.multiply,
-    jvp=_product_jvp, exact=False,
+    jvp=_product_jvp, exact=are_integers,
 )  # fmt: skip
 reduce_prod = function_of(
     reduce_prod_p,

@@ -1,7 +1,8 @@
 """The shape of arrays: broadcasting and its transpose the sum, reshape, squeeze, transpose, reverse.
 
 All are linear in their one operand: the tangent of the output is the same operation on the tangent, and the transpose
-moves each element of the cotangent back to its position. All but the sum are exact, so small eager calls run in NumPy.
+moves each element of the cotangent back to its position. All but sums of floats are exact, so small eager calls run in
+NumPy.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def structural(
     lower: Any,
     transpose: Any,
     batch: Any,
-    exact: bool = True,
+    exact: bool | Callable[[Sequence[ShapedArray]], bool] = True,
     faster_in_numpy: Callable[..., bool] | None = None,
     fusion: Fusion = None,
     flops: Callable[..., int] | None = None,
@@ -631,6 +632,11 @@ def kept_dim(axes: Sequence[int], dim: int) -> int:
     return dim - sum(a < dim for a in axes)
 
 
+def are_integers(avals: Sequence[ShapedArray]) -> bool:
+    """Whether the operands are integers of whole bytes, which any order of sums and products gives the same bits."""
+    return all(aval.dtype.kind in "iu" for aval in avals)
+
+
 reduce_sum_p = structural(
     "reduce_sum",
     sharding=lambda aval, out, *, axes, **params: without(parts_of(aval), axes),
@@ -645,7 +651,7 @@ reduce_sum_p = structural(
     summed=lambda avals, *, axes: [parts_of(avals[0])[axis] for axis in axes],
     collectives=of_reduced_axes,
     optional=["unreduced"],
-    exact=False,
+    exact=are_integers,
     flops=reducing,
 )
 
