@@ -99,6 +99,7 @@ CALLS = {
     "linalg.svdvals": [(m,)],
     "linalg.eig": [(POSITIVE,)],
     "linalg.eigvals": [(POSITIVE,)],
+    "matmul": [(m, m.T), (m, x[:4]), (n.reshape(3, 4), m.T)],
     "vdot": [(m, m), (x, 2 * n)],
     "inner": [(m, m), (x, 2.0)],
     "diagonal": [(m,), (m, 1), (m.reshape(3, 2, 2), 0, 1, 2)],

@@ -93,6 +93,7 @@ def dot(
     return _product(a, b, _flat(x.ndim, y.ndim), precision, preferred_element_type)
 
 
+@compiled_eagerly()
 def matmul(
     a: Any, b: Any, *, precision: PrecisionLike = None, preferred_element_type: Any = None, out_sharding: Any = None
 ) -> Any:
