@@ -286,7 +286,7 @@ def _quantile(
     q = np.asarray(q) if is_known else q
     if q.ndim > 1:
         raise ValueError(f"{name}: q must be a scalar or a vector, and has shape {q.shape}.")
-    if is_known and not np.all((q >= 0) & (q <= 1)):
+    if is_known and not all(0 <= each <= 1 for each in q.ravel().tolist()):
         most = 100 if name.endswith("percentile") else 1
         raise ValueError(f"{name}: q must lie between 0 and {most}, and is {q * most}.")
     size = elements_along(aval.shape, axes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from xpr.control.compiled import compiled
 from xpr.core.avals import aval_of
 from xpr.numpy.arithmetic import absolute
 from xpr.numpy.axes import broadcasts_to
@@ -72,9 +73,13 @@ def multivariate_normal(
     if not broadcasts_to(least, shape):
         raise ValueError(f"multivariate_normal: the mean and the covariance have shape {least}, not that of {shape}.")
     drawn = normal(key, (*shape, n), dtype)
-    return decided(
-        out_sharding, "multivariate_normal", lambda: mean + einsum("...ij,...j->...i", _root(cov, method), drawn)
-    )
+    return decided(out_sharding, "multivariate_normal", lambda: _correlated(mean, cov, drawn, method=method))
+
+
+@compiled
+def _correlated(mean: Any, cov: Any, drawn: Any, *, method: str) -> Any:
+    """Vectors of standard normal numbers with a mean and a covariance."""
+    return mean + einsum("...ij,...j->...i", _root(cov, method), drawn)
 
 
 def _root(cov: Any, method: str) -> Any:
