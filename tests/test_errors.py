@@ -24,6 +24,7 @@ def io_sine(lib):
 
 MISTAKES = {
     TypeError: [
+        'lib.lax.iota("int32", -3)',
         'lib.jit(lambda x: 1 if x else 2)(1.0)',
         'lib.jit(lambda x: x if x>0 else -x)(1.0)',
         'lib.jit(lambda x: int(x))(1.0)',
@@ -130,6 +131,7 @@ MISTAKES = {
         'jnp.ones(3)[jnp.array([True,False])]',
     ],
     ValueError: [
+        'lib.lax.conv(jnp.ones((1, 3, 8, 8)), jnp.ones((4, 2, 3, 3)), (1, 1), "SAME")',
         'lib.jit(lambda x: x, static_argnums=0)([1])',
         'lib.vmap(lambda x,y: x)(jnp.ones(3),jnp.ones(4))',
         'lib.vmap(lambda x: x)(1.0)',
@@ -357,6 +359,7 @@ ruled.defjvp(lambda primals, tangents: (primals[0], tangents[0]))
         (lambda: jnp.nanargmax(X[:0]), "nanargmax: attempt to get argmax of an empty sequence, f32[0] along axis None"),
         (lambda: jnp.array(None), "None is not a valid value for jnp.array. Was a result not returned?"),
         (lambda: lax.broadcast_shapes((-1,)), "A shape has no negative sizes, and (-1,) was asked for."),
+        (lambda: lax.iota("int32", -3), "iota: a shape has no negative sizes, and (-3,) was asked for."),
         (lambda: lax.broadcast_shapes("hello"), "Shapes must be 1D sequences"),
         (lambda: jnp.broadcast_to(X, (1,)), "Incompatible shapes for broadcasting: (3,) does not broadcast to (1,)"),
         (lambda: jnp.broadcast_to(X[None], (3,)), "Cannot broadcast to shape with fewer dimensions: (1, 3) does not"),

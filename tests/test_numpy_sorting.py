@@ -474,6 +474,12 @@ def test_lexsort_refuses_a_number():
         jnp.lexsort(1)
 
 
+@pytest.mark.parametrize("bins", [0, -1])
+def test_histograms_have_bins(bins):
+    with pytest.raises(ValueError, match=f"histogram: bins is {bins}, and must be at least 1"):
+        jnp.histogram(jnp.ones(3), bins)
+
+
 def test_weights_of_points_must_be_as_many():
     with pytest.raises(ValueError, match=r"histogram: weights have shape \(3,\), and there are 4 points"):
         jnp.histogramdd(jnp.ones((4, 2)), weights=jnp.ones(3))

@@ -102,6 +102,7 @@ def histogram_bin_edges(a: Any, bins: Bins = 10, range: Any = None, weights: Any
 
     Raises:
       TypeError: `bins` is neither a number nor edges.
+      ValueError: `bins` is less than 1.
 
     >>> import xpr.numpy as jnp
     >>> jnp.histogram_bin_edges(jnp.array([1.0, 5.0]), bins=2)
@@ -113,6 +114,9 @@ def histogram_bin_edges(a: Any, bins: Bins = 10, range: Any = None, weights: Any
     dtype = dtypes.to_inexact(aval_of(a).dtype)
     if np.ndim(bins) == 1 if not hasattr(bins, "aval") else bins.aval.ndim == 1:
         return convert(creation.asarray(bins), dtype)
+    count = operator.index(bins)
+    if count < 1:
+        raise ValueError(f"histogram: bins is {count}, and must be at least 1.")
     a = convert(a, dtype)
     if range is None:
         low, high = reductions.min(a), reductions.max(a)
@@ -120,7 +124,7 @@ def histogram_bin_edges(a: Any, bins: Bins = 10, range: Any = None, weights: Any
         low, high = (convert(creation.asarray(v), dtype) for v in range)
     half, empty = dtype.type(0.5), comparisons.equal(low, high)
     low, high = (select_scalar(empty, f(v, half), v) for f, v in ((e.sub, low), (e.add, high)))
-    return ranges.linspace(low, high, operator.index(bins) + 1, dtype=dtype)
+    return ranges.linspace(low, high, count + 1, dtype=dtype)
 
 
 def histogram(
@@ -140,7 +144,7 @@ def histogram(
 
     Raises:
       TypeError: `bins` is neither a number nor edges.
-      ValueError: the weights don't fit.
+      ValueError: `bins` is less than 1, or the weights don't fit.
 
     >>> import xpr.numpy as jnp
     >>> jnp.histogram(jnp.array([0.0, 1.0, 4.0]), bins=2)

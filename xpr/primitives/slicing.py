@@ -15,9 +15,10 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.interpreter import Tracer
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
-from xpr.dimensions.expressions import is_symbolic_dim, max_dim
+from xpr.dimensions.expressions import is_symbolic_dim, max_dim, surely_below
 from xpr.dimensions.slices import slice_bounds
 from xpr.dtypes import INEXACT, NUMBERS, short_name
+from xpr.errors import ArgumentError
 from xpr.primitives.comparison_lowering import lower_comparison
 from xpr.primitives.elementwise_rules import PYTHON_SCALARS
 from xpr.primitives.flops import per_result
@@ -585,6 +586,8 @@ def _iota_abstract(
 ) -> list[ShapedArray]:
     if dtype not in NUMBERS:
         raise TypeError(f"iota: counts numbers, and was asked for {short_name(dtype)}. Count in int32 and convert.")
+    if any(surely_below(n, 0) for n in shape):
+        raise ArgumentError(f"iota: a shape has no negative sizes, and {shape} was asked for.")
     if not 0 <= dimension < len(shape):
         raise ValueError(f"iota: it counts along an axis of the shape {shape}, and there is no axis {dimension}.")
     return [ShapedArray(shape, dtype)]

@@ -28,7 +28,7 @@ import numpy as np
 from xpr import dtypes
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
-from xpr.errors import ShardingTypeError
+from xpr.errors import ArgumentError, ShardingTypeError
 from xpr.primitives.dot import bilinear_jvp
 from xpr.primitives.elementwise import convert_element_type
 from xpr.primitives.precision import result_dtype
@@ -109,13 +109,13 @@ def _check_sizes(
     batch, into = lhs.shape[numbers.lhs_spec[0]], lhs.shape[numbers.lhs_spec[1]]
     out, into_group = rhs.shape[numbers.rhs_spec[0]], rhs.shape[numbers.rhs_spec[1]]
     if into != into_group * features:
-        raise TypeError(
+        raise ArgumentError(
             f"conv_general_dilated: {types}: the images have {into} features, and the kernel takes {into_group} in "
             f"each of feature_group_count={features} groups: {into_group * features}. Check dimension_numbers, "
             f"{numbers}."
         )
     if out % (features * batches) or batch % batches:
-        raise TypeError(
+        raise ArgumentError(
             f"conv_general_dilated: {types}: the kernel's {out} output features, and a batch of {batch}, must be "
             f"multiples of the group counts, feature_group_count={features} and batch_group_count={batches}."
         )
