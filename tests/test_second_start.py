@@ -825,6 +825,26 @@ def test_traces_of_before_a_change_are_not_kept(name):
     assert not traced(getattr(program(EARLIER.replace("scale, offset = 2.0", "scale, offset = 3.0")), name), X)
 
 
+def test_earlier_traces_where_static_data_cannot_be_compared():
+    source = """
+        class Data:
+            def __eq__(self, other): raise ZeroDivisionError("no comparison")
+            def __hash__(self): return 0
+        @xpr.tree_util.register_pytree_node_class
+        class Node:
+            def __init__(self, x): self.x = x
+            def tree_flatten(self): return (self.x,), Data()
+            @classmethod
+            def tree_unflatten(cls, data, children): return cls(*children)
+        inner = xpr.jit(lambda x: 2 * x)
+        f = xpr.jit(lambda x: Node(inner(x)))
+    """
+    module = program(source)
+    module.inner(X)
+    same(module.f(X).x, 2 * X)
+    assert "is traced in each process" in xpr.debug.explain_cache(module.f)
+
+
 def test_earlier_traces_of_what_has_not_changed():
     module = program(EARLIER)
     module.called(X)

@@ -161,7 +161,8 @@ class StoredCall:
         with refusing_errors(), recorded(Recording(anew=True)):
             again = self.jitted.newly_traced(self.call, ArgumentShardings(self.call.leaves))
             is_same = structure(again.jaxpr, True) == structure(traced.jaxpr, True)
-        if not is_same or again.out_tree != traced.out_tree:
+            is_same = is_same and again.out_tree == traced.out_tree
+        if not is_same:
             raise Refused(
                 f"it uses an earlier trace of {describe_function(reused)}, which would be another one by now, or can't "
                 "be compared"
