@@ -21,6 +21,7 @@ import numpy as np
 
 from xpr.backend import runtime
 from xpr.backend.foreign import pycapsule
+from xpr.backend.processor import CORES
 from xpr.config import native_code_wanted
 
 LIBRARY = Path(__file__).parent / "c" / "native.so"  # compiled by hatch_build.py
@@ -112,6 +113,7 @@ def give_buffers_of(cls: type) -> None:
 @cache
 def _register() -> None:
     library = load()
+    library.xpr_set_cores(CORES)
     library.xpr_set_sorts(*(_function_of_numpy(dtype, _QUICKSORT) for dtype in (np.int32, np.int64)))
     for dtype in INDEXED:
         for name, position in _INDEX_FUNCTIONS.items():

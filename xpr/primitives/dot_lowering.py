@@ -107,9 +107,9 @@ def lower_dot_general(
 def _by_vector(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: Numbers) -> Value | None:
     """The product of a matrix and a vector, or of two vectors, by backend/c/matvec.c; None if XLA is to compute it.
 
-    XLA generates code for each product, which takes 30 ms to compile, and up to four times as long to run; on two cores
-    less from 6 MB on. Two kinds of products are left to it: those in loops of the program, where a loop may be one
-    kernel, and those of larger operands that the program computes, which it fuses into the product.
+    XLA generates code for each product, which takes 30 ms to compile, and up to four times as long to run. Two kinds of
+    products are left to it: those in loops of the program, where a loop may be one kernel, and those of larger operands
+    that the program computes, which it fuses into the product.
     """
     (lc, rc), (lb, _) = numbers
     is_possible = b.runs_once and native_calls.are_possible(b, lhs.aval) and native_calls.are_possible(b, rhs.aval)
@@ -119,8 +119,9 @@ def _by_vector(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: Nu
     matrix, (axis,) = _before_transpose(b, matrix, contracted)
     size, terms = matrix.aval.size, matrix.aval.shape[axis]
     are_in_memory = matrix not in b.definitions and (vector not in b.definitions or out.size > 1)
-    most = native_calls.MULTIPLIED_BY_ONE_THREAD // out.dtype.itemsize if are_in_memory else _SMALL_MATRIX
-    if not 0 < size <= most or terms < _FEW_TERMS or out.size != size // terms or axis not in (0, matrix.aval.ndim - 1):
+    if not (size and (are_in_memory or size <= _SMALL_MATRIX)):
+        return None
+    if terms < _FEW_TERMS or out.size != size // terms or axis not in (0, matrix.aval.ndim - 1):
         return None
     along_rows = axis == matrix.aval.ndim - 1
     sizes = (out.size, terms, 1) if along_rows else (terms, out.size, 0)

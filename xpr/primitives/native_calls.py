@@ -6,12 +6,9 @@ from collections.abc import Sequence
 
 from xpr.backend import native
 from xpr.backend.mlir_text import int_list
-from xpr.backend.processor import CORES
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import is_symbolic_dim
-
-MULTIPLIED_BY_ONE_THREAD = (3 << 22) // CORES  # bytes that one thread multiplies and adds as soon as XLA on all cores
 
 
 def are_possible(b: Builder, aval: ShapedArray) -> bool:

@@ -9,11 +9,11 @@ equivalent expression wherever the library should not be called. Elsewhere it is
 a half to a third of the time, over (0, 2) of 64x64x256 a fourteenth. Its other faults are in stablehlo.py (elementwise
 maxima) and dot_lowering.py (products that are summed).
 
-Sums and products of up to a megabyte, and maxima and minima of larger arrays, are calls of backend/c/reduce.c: XLA
-compiles 20 to 100 ms for each, and what it writes runs as long, or twice. The library wakes another thread for 30,000
-numbers, which takes 50 microseconds on virtual machines; one thread sums them in 3. A few long rows are added one by
-one. Bools, and the maxima and minima of long axes that are left to XLA, are halved until few are left (`_halved`). The
-other reductions become loops of XLA's, which have to be unrolled (`has_hot_loops`).
+Sums and products of what is in memory, or of little that is computed, and maxima and minima of any arrays are calls of
+backend/c/reduce.c: XLA compiles 20 to 100 ms for each, and what it writes runs as long, or twice. The library wakes
+another thread for 30,000 numbers, which takes 50 microseconds on virtual machines; one thread sums them in 3. Where C
+is not called, a few long rows are added one by one, and bools, and the maxima and minima of long axes, are halved until
+few are left (`_halved`). The other reductions become loops of XLA's, which have to be unrolled (`has_hot_loops`).
 
 Reductions over several devices have bodies of one operation: XLA can't combine the devices' results by anything else.
 """
@@ -46,9 +46,7 @@ _OF_C = {"stablehlo.add": 0, "stablehlo.maximum": 1, "stablehlo.minimum": 2, "st
 _NUMBERS_OF_C = {dtypes.float32: 0, dtypes.float64: 1, dtypes.int32: 2}
 _MANY = 32  # elements that are reduced to one
 _SMALL = 1 << 14  # elements of an array
-# Elements whose maxima one thread finds as soon as XLA's loops on all cores, along rows and of columns.
-_ROWS_OF_ONE_THREAD, _COLUMNS_OF_ONE_THREAD = (1 << 26) // CORES, (1 << 24) // CORES
-_SUMS_OF_ONE_THREAD = (1 << 21) // CORES  # bytes that one thread adds or multiplies before another is awake
+_COMPUTED_FOR_SUMS = (1 << 20) // CORES  # bytes that are written, and then added, before XLA's threads are awake
 _OF_BITS = ("stablehlo.and", "stablehlo.or")
 _LONG_FOLD, _FOLDED = 128, 32  # so many contiguous bools are halved, until so many are left
 _LONG_EXTREME, _HALVED = 512, 64  # the same of numbers, for maxima and minima
@@ -102,18 +100,19 @@ def _dot(b: Builder, x: Value, aval: ShapedArray) -> Value | None:
     if not (b.runs_once and native_calls.are_possible(b, x.aval)):
         return None
     are_in_memory = not any(_without_reshapes(b, each) in b.definitions for each in operands)
-    most = native_calls.MULTIPLIED_BY_ONE_THREAD if are_in_memory else _SUMS_OF_ONE_THREAD // 2
-    if not _MANY <= x.aval.size <= most // aval.dtype.itemsize:
+    is_small = x.aval.size <= _COMPUTED_FOR_SUMS // aval.dtype.itemsize
+    if x.aval.size < _MANY or not (are_in_memory or is_small):
         return None
     return native_calls.call(b, native.MATVEC, [aval.dtype.itemsize, 1, x.aval.size, 1], list(operands), [aval])[0]
 
 
 def _called(
-    b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, most: int = _SMALL
+    b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, of_any_size: bool = False
 ) -> Value | None:
-    """The reduction by a call of backend/c/reduce.c, if the array has at most `most` elements and no loop runs it.
+    """The reduction by a call of backend/c/reduce.c, if no loop runs it, and the array is small or `of_any_size`.
 
-    An operand that is computed has to be written to memory before; XLA's loops over it would compute it as they go.
+    Sums and products of what is in memory are of any size, too. An operand that is computed has to be written to memory
+    before; XLA's loops over it would compute it as they go.
     """
     if not (b.runs_once and operation in _OF_C and x.aval.dtype in _NUMBERS_OF_C and axes):
         return None
@@ -123,11 +122,13 @@ def _called(
     shape = x.aval.shape
     n = math.prod(shape[first:end])
     is_in_memory = _without_reshapes(b, x) not in b.definitions
+    most = _SMALL
     if operation in ("stablehlo.add", "stablehlo.multiply"):
-        most = _SUMS_OF_ONE_THREAD // x.aval.dtype.itemsize // (1 if is_in_memory else 2)
+        most = _COMPUTED_FOR_SUMS // x.aval.dtype.itemsize
+        of_any_size = is_in_memory
     are_many_floats = x.aval.dtype in dtypes.FLOATS and x.aval.size > _SMALL
     few = _FEW_ELEMENTS + 1 if is_in_memory and are_many_floats else _MANY
-    if n < few or not 0 < x.aval.size <= most:
+    if n < few or not x.aval.size or not (of_any_size or x.aval.size <= most):
         return None
     b.module.work.add_reduction((operation, x.aval, *axes), n)
     kind = _OF_C[operation], _NUMBERS_OF_C[x.aval.dtype]
@@ -281,9 +282,7 @@ def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], 
     is halved first, which takes many elements at a time: up to three times faster, columns of large arrays up to five
     times. Of bytes XLA's loops do.
     """
-    along_rows = x.aval.ndim - 1 in axes
-    most = _ROWS_OF_ONE_THREAD if along_rows else _COLUMNS_OF_ONE_THREAD
-    if (called := _called(b, x, aval, axes, operation, most)) is not None:
+    if (called := _called(b, x, aval, axes, operation, of_any_size=True)) is not None:
         return called
     dtype = x.aval.dtype
     is_float = dtype in dtypes.FLOATS

@@ -3,10 +3,13 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "processors.h"
 #include "text.h"
+#include "threads.h"
 
+enum { RECURRENCES = 4 };
 enum { ROWS = 4, COLUMNS = 512 }; /* so many are computed together, since each element waits for the one before it */
 
 #define SUM(last, x, factor) ((last) + (x))
@@ -16,7 +19,8 @@ enum { ROWS = 4, COLUMNS = 512 }; /* so many are computed together, since each e
 #define RECURRENCE(last, x, factor) ((factor) * (last) + (x))
 
 /* The first function computes `lanes` vectors, whose elements are `apart` from those of the next vector, and `stride` from the
-   next ones in the same vector. The second divides the array into such vectors: rows, or parts of rows that are columns. */
+   next ones in the same vector. The second divides the array, or columns of it, into such vectors: rows, or parts of rows that
+   are columns. */
 #define DEFINE(name, number, carried, COMBINED)                                                                          \
     static inline __attribute__((always_inline)) void name##_vectors(                                                    \
         number *restrict result, const number *restrict x, const number *restrict factors, long long lanes,              \
@@ -38,13 +42,13 @@ enum { ROWS = 4, COLUMNS = 512 }; /* so many are computed together, since each e
             for (; i + ROWS <= outer; i += ROWS)                                                                         \
                 name##_vectors(result + i * n, x + i * n, factors + i * n, ROWS, n, n, stride);                          \
         for (; i < outer; i++)                                                                                           \
-            for (long long j = 0; j < inner; j += COLUMNS) {                                                             \
+            for (long long j = sizes[4], end = sizes[5]; j < end; j += COLUMNS) {                                        \
                 long long at = i * block + j;                                                                            \
                 if (inner == 1)                                                                                          \
                     name##_vectors(result + at, x + at, factors + at, 1, 1, n, stride);                                  \
                 else                                                                                                     \
                     name##_vectors(                                                                                      \
-                        result + at, x + at, factors + at, inner - j < COLUMNS ? inner - j : COLUMNS, 1, n, stride);     \
+                        result + at, x + at, factors + at, end - j < COLUMNS ? end - j : COLUMNS, 1, n, stride);         \
             }                                                                                                            \
     }
 
@@ -70,6 +74,30 @@ static const cumulative functions[5][4] = {
     {xpr_recurrence_float, xpr_recurrence_double, 0, 0},
 };
 
+struct call {
+    cumulative function;
+    char *result;
+    const void **operands;
+    long long operands_count, bytes, sizes[4];
+};
+
+static void compute_rows(void *argument, long long from, long long to) { /* ROWS of them each, or the last ones */
+    struct call *call = argument;
+    long long *of_all = call->sizes, end = to * ROWS < of_all[0] ? to * ROWS : of_all[0];
+    long long sizes[] = {end - from * ROWS, of_all[1], of_all[2], of_all[3], 0, of_all[2]};
+    long long first = from * ROWS * of_all[1] * of_all[2] * call->bytes;
+    const void *factors = (const char *)call->operands[0] + first;
+    const char *last = call->operands[call->operands_count - 1];
+    call->function(call->result + first, &factors, last + first, sizes);
+}
+
+static void compute_columns(void *argument, long long from, long long to) { /* COLUMNS of them each, or the last ones */
+    struct call *call = argument;
+    long long *of_all = call->sizes, end = to * COLUMNS < of_all[2] ? to * COLUMNS : of_all[2];
+    long long sizes[] = {of_all[0], of_all[1], of_all[2], of_all[3], from * COLUMNS, end};
+    call->function(call->result, call->operands, call->operands[call->operands_count - 1], sizes);
+}
+
 /* "operation dtype outer n inner reverse": the running sums (0), maxima (1), minima (2) or products (3) of the operand along the
    middle one of three axes, or with two operands, a and b, the recurrence h[i] = a[i] h[i-1] + b[i] (4); of float32 (0), whose
    sums are float64 until they are stored, float64 (1), int32 (2) or int64 (3); from the end where `reverse` is 1. */
@@ -77,5 +105,12 @@ void xpr_cumulative(void *result, const void **operands, const char *text, size_
     long long numbers[6];
     (void)status;
     read_numbers(text, length, numbers, 6);
-    functions[numbers[0]][numbers[1]](result, operands, operands[numbers[0] == 4], numbers + 2);
+    long long operation = numbers[0], dtype = numbers[1], outer = numbers[2], inner = numbers[4], bytes = dtype % 2 ? 8 : 4;
+    struct call call = {functions[operation][dtype], result, operands, operation == RECURRENCES ? 2 : 1, bytes, {0}};
+    memcpy(call.sizes, numbers + 2, sizeof call.sizes);
+    double nanoseconds = 0.6 * outer * numbers[3] * inner;
+    if (outer < 2 * ROWS && inner >= 2 * COLUMNS)
+        xpr_divide(compute_columns, &call, (inner + COLUMNS - 1) / COLUMNS, nanoseconds * COLUMNS / inner);
+    else
+        xpr_divide(compute_rows, &call, (outer + ROWS - 1) / ROWS, nanoseconds * ROWS / outer);
 }

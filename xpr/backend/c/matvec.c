@@ -2,9 +2,11 @@
    are. */
 
 #include <stddef.h>
+#include <stdlib.h>
 
 #include "processors.h"
 #include "text.h"
+#include "threads.h"
 
 enum { BYTES = 32 }; /* of a register */
 /* Products are summed in blocks of so many, and then the sums of the blocks: less is lost than by adding each to a total. */
@@ -12,45 +14,41 @@ enum { BLOCK = 1 << 15 };
 typedef float floats __attribute__((vector_size(BYTES), aligned(sizeof(float))));
 typedef double doubles __attribute__((vector_size(BYTES), aligned(sizeof(double))));
 
-/* Functions of a matrix of so many rows of n numbers. Four rows are multiplied together: one sum would wait for itself. */
+/* The product of two vectors of n numbers, and functions of a matrix of so many rows of n numbers, parts of rows of `whole` ones:
+   the matrix times the vector, and the vector times the matrix. Four rows are multiplied together: one sum would wait for
+   itself. */
 #define PRODUCTS(number, lanes, processor, attribute)                                                            \
-    attribute static number vector_vector_##number##processor(const number *x, const number *y, long long n) {   \
+    attribute static double vector_vector_##number##processor(const void *vector, const void *other, long long n) { \
         enum { WIDTH = BYTES / sizeof(number), SUMS = 8 };                                                       \
+        const number *x = vector, *y = other;                                                                    \
+        lanes sums[SUMS] = {0};                                                                                  \
         number total = 0;                                                                                        \
-        for (long long start = 0, end; start < n; start = end) {                                                 \
-            end = n - start < BLOCK ? n : start + BLOCK;                                                         \
-            lanes sums[SUMS] = {0};                                                                              \
-            number of_rest = 0;                                                                                  \
-            long long i = start;                                                                                 \
-            for (; i + SUMS * WIDTH <= end; i += SUMS * WIDTH)                                                   \
-                for (int j = 0; j < SUMS; j++)                                                                   \
-                    sums[j] += *(const lanes *)(x + i + j * WIDTH) * *(const lanes *)(y + i + j * WIDTH);        \
-            for (; i < end; i++) of_rest += x[i] * y[i];                                                         \
-            for (int half = SUMS / 2; half; half /= 2)                                                           \
-                for (int j = 0; j < half; j++) sums[j] += sums[j + half];                                        \
-            for (int j = 0; j < WIDTH; j++) of_rest += sums[0][j];                                               \
-            total += of_rest;                                                                                    \
-        }                                                                                                        \
+        long long i = 0;                                                                                         \
+        for (; i + SUMS * WIDTH <= n; i += SUMS * WIDTH)                                                         \
+            for (int j = 0; j < SUMS; j++)                                                                       \
+                sums[j] += *(const lanes *)(x + i + j * WIDTH) * *(const lanes *)(y + i + j * WIDTH);            \
+        for (; i < n; i++) total += x[i] * y[i];                                                                 \
+        for (int half = SUMS / 2; half; half /= 2)                                                               \
+            for (int j = 0; j < half; j++) sums[j] += sums[j + half];                                            \
+        for (int j = 0; j < WIDTH; j++) total += sums[0][j];                                                     \
         return total;                                                                                            \
     }                                                                                                            \
     attribute static void matrix_vector_##number##processor(                                                     \
-        number *restrict result, const number *matrix, const number *vector, long long rows, long long n) {      \
+        void *results, const void *matrix, const void *factors, long long rows, long long n, long long whole) {  \
         enum { WIDTH = BYTES / sizeof(number) };                                                                 \
-        if (rows == 1) {                                                                                         \
-            *result = vector_vector_##number##processor(matrix, vector, n);                                      \
-            return;                                                                                              \
-        }                                                                                                        \
+        number *restrict result = results;                                                                       \
+        const number *vector = factors;                                                                          \
         for (long long row = 0; row < rows; row += 4) {                                                          \
             int count = rows - row < 4 ? rows - row : 4;                                                         \
-            const number *a = matrix + row * n, *b = count > 1 ? a + n : a, *c = count > 2 ? b + n : a,          \
-                         *d = count > 3 ? c + n : a;                                                             \
+            const number *a = (const number *)matrix + row * whole, *b = count > 1 ? a + whole : a,              \
+                         *c = count > 2 ? b + whole : a, *d = count > 3 ? c + whole : a;                         \
             lanes of_a = {0}, of_b = {0}, of_c = {0}, of_d = {0};                                                \
             number totals[4] = {0};                                                                              \
             long long i = 0;                                                                                     \
             for (; i + WIDTH <= n; i += WIDTH) {                                                                 \
-                lanes factors = *(const lanes *)(vector + i);                                                    \
-                of_a += *(const lanes *)(a + i) * factors, of_b += *(const lanes *)(b + i) * factors;            \
-                of_c += *(const lanes *)(c + i) * factors, of_d += *(const lanes *)(d + i) * factors;            \
+                lanes factor = *(const lanes *)(vector + i);                                                     \
+                of_a += *(const lanes *)(a + i) * factor, of_b += *(const lanes *)(b + i) * factor;              \
+                of_c += *(const lanes *)(c + i) * factor, of_d += *(const lanes *)(d + i) * factor;              \
             }                                                                                                    \
             for (; i < n; i++) {                                                                                 \
                 totals[0] += a[i] * vector[i], totals[1] += b[i] * vector[i];                                    \
@@ -62,26 +60,77 @@ typedef double doubles __attribute__((vector_size(BYTES), aligned(sizeof(double)
         }                                                                                                        \
     }                                                                                                            \
     attribute static void vector_matrix_##number##processor(                                                     \
-        number *restrict result, const number *matrix, const number *vector, long long rows, long long n) {      \
+        void *results, const void *matrix, const void *factors, long long rows, long long n, long long whole) {  \
+        number *restrict result = results;                                                                       \
+        const number *vector = factors;                                                                          \
         for (long long j = 0; j < n; j++) result[j] = 0;                                                         \
         long long row = 0;                                                                                       \
         for (; row + 4 <= rows; row += 4) {                                                                      \
-            const number *a = matrix + row * n, *b = a + n, *c = b + n, *d = c + n, *factors = vector + row;     \
+            const number *a = (const number *)matrix + row * whole, *b = a + whole, *c = b + whole,              \
+                         *d = c + whole, *of_rows = vector + row;                                                \
             for (long long j = 0; j < n; j++)                                                                    \
-                result[j] += (factors[0] * a[j] + factors[1] * b[j]) + (factors[2] * c[j] + factors[3] * d[j]);  \
+                result[j] += (of_rows[0] * a[j] + of_rows[1] * b[j]) + (of_rows[2] * c[j] + of_rows[3] * d[j]);  \
         }                                                                                                        \
         for (; row < rows; row++)                                                                                \
-            for (long long j = 0; j < n; j++) result[j] += vector[row] * matrix[row * n + j];                    \
-    }
+            for (long long j = 0; j < n; j++) result[j] += vector[row] * ((const number *)matrix)[row * whole + j]; \
+    }                                                                                                            \
+    static const struct functions functions_##number##processor = {                                              \
+        vector_vector_##number##processor, matrix_vector_##number##processor, vector_matrix_##number##processor, \
+    };
 
+struct functions {
+    double (*vector_vector)(const void *x, const void *y, long long n);
+    void (*matrix_vector)(void *result, const void *matrix, const void *vector, long long rows, long long n, long long whole);
+    void (*vector_matrix)(void *result, const void *matrix, const void *vector, long long rows, long long n, long long whole);
+};
 PRODUCTS(float, floats, , )
 PRODUCTS(double, doubles, , )
 PRODUCTS(float, floats, _avx2, WITH_AVX2)
 PRODUCTS(double, doubles, _avx2, WITH_AVX2)
 
-#define MULTIPLY(number, processor)                                                                              \
-    (along_rows ? matrix_vector_##number##processor : vector_matrix_##number##processor)(                        \
-        result, operands[0], operands[1], numbers[1], numbers[2])
+enum { TOGETHER = 4, COLUMNS = 64 };
+
+struct call {
+    struct functions functions;
+    char *result;
+    const char *matrix, *vector;
+    long long bytes, rows, n;
+};
+
+static void multiply_blocks(void *argument, long long from, long long to) { /* of two vectors */
+    struct call *call = argument;
+    for (long long block = from; block < to; block++) {
+        long long first = block * BLOCK, n = call->n - first < BLOCK ? call->n - first : BLOCK;
+        ((double *)call->result)[block] =
+            call->functions.vector_vector(call->matrix + first * call->bytes, call->vector + first * call->bytes, n);
+    }
+}
+
+static void multiply_rows(void *argument, long long from, long long to) { /* TOGETHER of them each, or the last ones */
+    struct call *call = argument;
+    long long first = from * TOGETHER, end = to * TOGETHER < call->rows ? to * TOGETHER : call->rows, bytes = call->bytes;
+    const char *matrix = call->matrix + first * call->n * bytes;
+    call->functions.matrix_vector(call->result + first * bytes, matrix, call->vector, end - first, call->n, call->n);
+}
+
+static void multiply_columns(void *argument, long long from, long long to) { /* COLUMNS of them each, or the last ones */
+    struct call *call = argument;
+    long long first = from * COLUMNS, end = to * COLUMNS < call->n ? to * COLUMNS : call->n, at = first * call->bytes;
+    call->functions.vector_matrix(call->result + at, call->matrix + at, call->vector, call->rows, end - first, call->n);
+}
+
+/* The sum of the blocks' products. */
+static double sum_of_blocks(struct call *call, double nanoseconds) {
+    enum { FEW = 64 };
+    long long blocks = (call->n + BLOCK - 1) / BLOCK;
+    double few[FEW], *products = blocks <= FEW ? few : malloc(blocks * sizeof *products), total = 0;
+    if (!products) return call->functions.vector_vector(call->matrix, call->vector, call->n);
+    call->result = (char *)products;
+    xpr_divide(multiply_blocks, call, blocks, nanoseconds / blocks);
+    for (long long block = 0; block < blocks; block++) total += products[block];
+    if (products != few) free(products);
+    return total;
+}
 
 /* "bytes rows columns along_rows": the matrix times the vector where `along_rows` is 1, the vector times the matrix where
    it is 0. Numbers have so many bytes; the matrix is the first operand. */
@@ -89,9 +138,20 @@ void xpr_matvec(void *result, const void **operands, const char *text, size_t le
     long long numbers[4];
     (void)status;
     read_numbers(text, length, numbers, 4);
-    int along_rows = numbers[3], wide = numbers[0] == sizeof(double);
-    if (has_avx2())
-        wide ? MULTIPLY(double, _avx2) : MULTIPLY(float, _avx2);
-    else
-        wide ? MULTIPLY(double, ) : MULTIPLY(float, );
+    long long bytes = numbers[0], rows = numbers[1], n = numbers[2];
+    int is_wide = bytes == sizeof(double), along_rows = numbers[3];
+    struct functions wide = has_avx2() ? functions_double_avx2 : functions_double;
+    struct functions narrow = has_avx2() ? functions_float_avx2 : functions_float;
+    struct call call = {is_wide ? wide : narrow, result, operands[0], operands[1], bytes, rows, n};
+    double nanoseconds = NANOSECONDS_A_BYTE * rows * n * bytes;
+    if (along_rows && rows == 1) {
+        double product = sum_of_blocks(&call, nanoseconds);
+        if (is_wide)
+            *(double *)result = product;
+        else
+            *(float *)result = (float)product;
+    } else if (along_rows) {
+        xpr_divide(multiply_rows, &call, (rows + TOGETHER - 1) / TOGETHER, nanoseconds * TOGETHER / rows);
+    } else
+        xpr_divide(multiply_columns, &call, (n + COLUMNS - 1) / COLUMNS, nanoseconds * COLUMNS / n);
 }

@@ -1,11 +1,13 @@
-/* Sums, products, maxima and minima on CPU, each by one thread, called from compiled programs as the functions in sort.c are. */
+/* Sums, products, maxima and minima on CPU, called from compiled programs as the functions in sort.c are. */
 
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 #include "processors.h"
 #include "text.h"
+#include "threads.h"
 
 enum { WIDTH = 128 }; /* partial results, which don't wait for each other */
 
@@ -104,18 +106,19 @@ DEFINE_SUM(sum_of_floats, float, floats, masks_of_4_bytes)
 DEFINE_SUM(sum_of_doubles, double, doubles, masks_of_8_bytes)
 DEFINE_SUM(sum_of_integers, uint32_t, integers, masks_of_4_bytes) /* modulo 2^32 */
 
-/* For each of `outer` blocks: its `n` rows of `inner` numbers are combined to one, several short rows at a time. Where there is
-   one number in a row, OF_NUMBERS may find the result, and returns whether it has. */
+/* For each of `outer` blocks: its `n` rows of `inner` numbers are combined to one, several short rows at a time. Long ones may be
+   parts of rows of `whole` numbers. Where there is one number in a row, OF_NUMBERS may find the result, and returns whether it
+   has. */
 #define REDUCE(name, number, COMBINED, start, OF_NUMBERS)                                                                \
     FOR_EACH_PROCESSOR void xpr_##name(void *results, const void *numbers, const long long *sizes) {                     \
         number *restrict result = results;                                                                               \
         const number *x = numbers;                                                                                       \
-        long long outer = sizes[0], n = sizes[1], inner = sizes[2];                                                      \
-        for (long long block = 0; block < outer; block++, x += n * inner, result += inner) {                             \
+        long long outer = sizes[0], n = sizes[1], inner = sizes[2], whole = sizes[3];                                    \
+        for (long long block = 0; block < outer; block++, x += n * whole, result += whole) {                             \
             if (inner > WIDTH / 2) {                                                                                     \
                 for (long long j = 0; j < inner; j++) result[j] = start;                                                 \
                 for (long long i = 0; i < n; i++)                                                                        \
-                    for (long long j = 0; j < inner; j++) result[j] = COMBINED(result[j], x[i * inner + j]);             \
+                    for (long long j = 0; j < inner; j++) result[j] = COMBINED(result[j], x[i * whole + j]);             \
                 continue;                                                                                                \
             }                                                                                                            \
             if (inner == 1 && OF_NUMBERS(x, n, result)) continue;                                                        \
@@ -155,11 +158,58 @@ static const reduction reductions[4][3] = {
     {xpr_product_float, xpr_product_double, xpr_product_integer},
 };
 
+enum { PIECES = 32, MANY_ROWS = 8 * PIECES, LONG_ROW = 1 << 15 }; /* of few or long rows the columns are divided */
+
+struct call {
+    reduction of_processor;
+    char *result;
+    const char *x;
+    long long bytes, outer, n, inner;
+};
+
+static void reduce_blocks(void *argument, long long from, long long to) {
+    struct call *call = argument;
+    long long sizes[] = {to - from, call->n, call->inner, call->inner};
+    long long row = call->inner * call->bytes;
+    call->of_processor(call->result + from * row, call->x + from * call->n * row, sizes);
+}
+
+static void reduce_columns(void *argument, long long from, long long to) { /* WIDTH of them each, and the rest with the last */
+    struct call *call = argument;
+    long long first = from * WIDTH, end = to == call->inner / WIDTH ? call->inner : to * WIDTH;
+    long long sizes[] = {call->outer, call->n, end - first, call->inner};
+    call->of_processor(call->result + first * call->bytes, call->x + first * call->bytes, sizes);
+}
+
+static void reduce_pieces(void *argument, long long from, long long to) { /* of the rows of a block */
+    struct call *call = argument;
+    for (long long piece = from; piece < to; piece++) {
+        long long first = call->n * piece / PIECES, end = call->n * (piece + 1) / PIECES, row = call->inner * call->bytes;
+        long long sizes[] = {1, end - first, call->inner, call->inner};
+        call->of_processor(call->result + piece * row, call->x + first * row, sizes);
+    }
+}
+
 /* "operation dtype outer n inner": the sums (0), maxima (1), minima (2) or products (3) over the middle one of three axes of
    float32 (0), float64 (1) or int32 (2). */
 void xpr_reduce(void *result, const void **operands, const char *text, size_t length, void *status) {
     long long numbers[5];
     (void)status;
     read_numbers(text, length, numbers, 5);
-    reductions[numbers[0]][numbers[1]](result, operands[0], numbers + 2);
+    long long operation = numbers[0], dtype = numbers[1], outer = numbers[2], n = numbers[3], inner = numbers[4];
+    struct call call = {reductions[operation][dtype], result, operands[0], dtype == 1 ? 8 : 4, outer, n, inner};
+    double nanoseconds = NANOSECONDS_A_BYTE * n * inner * call.bytes; /* for a block */
+    int is_divided = outer == 1 && n >= MANY_ROWS && inner <= LONG_ROW && nanoseconds >= WORTH_A_THREAD;
+    if (is_divided && (call.result = malloc(PIECES * inner * call.bytes))) { /* so many whatever threads there are, for equal sums */
+        long long sizes[] = {1, PIECES, inner, inner};
+        xpr_divide(reduce_pieces, &call, PIECES, nanoseconds / PIECES);
+        call.of_processor(result, call.result, sizes);
+        free(call.result);
+        return;
+    }
+    call.result = result;
+    if (outer == 1 && inner > WIDTH)
+        xpr_divide(reduce_columns, &call, inner / WIDTH, nanoseconds * WIDTH / inner);
+    else
+        xpr_divide(reduce_blocks, &call, outer, nanoseconds);
 }

@@ -1,13 +1,14 @@
 /* Sorting, and selecting by rank, on CPU, called from compiled programs.
 
    XLA:CPU calls `f(result, operands, text, length, status)`; several results are an array of pointers. The text gives
-   sizes. Memory to work in is a result, too: nothing here allocates memory or fails. */
+   sizes. Memory to work in is a result, too: nothing here fails if there is no more. */
 
 #include <limits.h>
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
 
+#include "groups.h"
 #include "text.h"
 
 typedef int (*sort_function)(void *start, intptr_t n, void *unused); /* as NumPy declares them */
@@ -80,7 +81,7 @@ void xpr_set_sorts(void *of_int32, void *of_int64) {
 
 /* Sorts a row by NumPy's function or by buckets; returns where its numbers are in the end, in the row or in `work`. */
 #define DEFINE_SORT_OF_ROW(name, TYPE, sort_by_numpy, sort_by_buckets)         \
-    static inline TYPE *name(TYPE *row, TYPE *work, long long n) {             \
+    static TYPE *name(TYPE *row, TYPE *work, long long n) {             \
         if (n > most_by_numpy) return sort_by_buckets(row, work, n);           \
         sort_by_numpy(row, n, NULL);                                           \
         return row;                                                            \
@@ -89,44 +90,129 @@ void xpr_set_sorts(void *of_int32, void *of_int64) {
 DEFINE_SORT_OF_ROW(sorted_32, uint32_t, sort_int32, sort_32)
 DEFINE_SORT_OF_ROW(sorted_64, uint64_t, sort_int64, sort_64)
 
-/* "rows n bytes": rows of n signed integers of so many bytes, each sorted in place. The second result is memory for a row. */
+/* A long row is sorted in pieces by several threads, which then merge two of them at a time, chunk by chunk. */
+enum { LONG = 1 << 17, CHUNKS = 64, MOST_PIECES = 16 };
+
+#define DEFINE_SORT_OF_LONG_ROW(name, TYPE, SIGNED)                                                                     \
+    struct name {                                                                                                       \
+        TYPE *row, *work;                                                                                               \
+        long long n, pieces, merged; /* so many pieces are in each of two runs that become one */                       \
+        TYPE *(*sort)(TYPE * from, TYPE * work, long long n);                                                           \
+        TYPE *sorted; /* where the pieces go: there, and from one array to the other by each merging, to the row */     \
+    };                                                                                                                  \
+    static void name##_pieces(void *argument, long long from, long long to) {                                           \
+        struct name *s = argument;                                                                                      \
+        for (long long piece = from; piece < to; piece++) {                                                             \
+            long long first = s->n * piece / s->pieces, n = s->n * (piece + 1) / s->pieces - first;                     \
+            TYPE *sorted = s->sort(s->row + first, s->work + first, n);                                                 \
+            if (sorted != s->sorted + first) memcpy(s->sorted + first, sorted, n * sizeof(TYPE));                       \
+        }                                                                                                               \
+    }                                                                                                                   \
+    /* Merges two runs, from both ends at once, since each step waits for the one before it. */                         \
+    static void name##_merge(const TYPE *a, const TYPE *a_end, const TYPE *b, const TYPE *b_end, TYPE *out) {           \
+        TYPE *out_end = out + (a_end - a) + (b_end - b);                                                                \
+        for (long long steps; (steps = (a_end - a < b_end - b ? a_end - a : b_end - b) / 2) > 0;)                       \
+            for (; steps; steps--) {                                                                                    \
+                TYPE x = *a, y = *b, last_x = a_end[-1], last_y = b_end[-1];                                            \
+                long long from_b = (SIGNED)y < (SIGNED)x, last_from_b = (SIGNED)last_y >= (SIGNED)last_x;               \
+                *out++ = x ^ ((x ^ y) & -(TYPE)from_b); /* compilers make a branch of `?`, which processors mispredict */ \
+                *--out_end = last_x ^ ((last_x ^ last_y) & -(TYPE)last_from_b);                                         \
+                b += from_b, a += 1 - from_b;                                                                           \
+                b_end -= last_from_b, a_end -= 1 - last_from_b;                                                         \
+            }                                                                                                           \
+        while (a < a_end && b < b_end) *out++ = (SIGNED)*b < (SIGNED)*a ? *b++ : *a++;                                  \
+        memcpy(out, a, (a_end - a) * sizeof(TYPE));                                                                     \
+        memcpy(out + (a_end - a), b, (b_end - b) * sizeof(TYPE));                                                       \
+    }                                                                                                                   \
+    /* How many of the first k merged numbers are of the first run. */                                                  \
+    static long long name##_of_first(const TYPE *a, long long m, const TYPE *b, long long n, long long k) {             \
+        long long low = k > n ? k - n : 0, high = k < m ? k : m;                                                        \
+        while (low < high) {                                                                                            \
+            long long middle = (low + high) / 2;                                                                        \
+            if ((SIGNED)a[middle] <= (SIGNED)b[k - middle - 1])                                                         \
+                low = middle + 1;                                                                                       \
+            else                                                                                                        \
+                high = middle;                                                                                          \
+        }                                                                                                               \
+        return low;                                                                                                     \
+    }                                                                                                                   \
+    static void name##_chunks(void *argument, long long from, long long to) {                                           \
+        struct name *s = argument;                                                                                      \
+        long long in_run = CHUNKS / s->pieces * s->merged;                                                              \
+        const TYPE *runs = s->sorted;                                                                                   \
+        TYPE *merged = s->sorted == s->row ? s->work : s->row;                                                          \
+        for (long long chunk = from; chunk < to; chunk++) {                                                             \
+            long long run = chunk / (2 * in_run) * 2 * in_run, start = s->n * run / CHUNKS;                             \
+            long long middle = s->n * (run + in_run) / CHUNKS, end = s->n * (run + 2 * in_run) / CHUNKS;                \
+            const TYPE *first = runs + start, *second = runs + middle;                                                  \
+            long long k = s->n * chunk / CHUNKS - start, next_k = s->n * (chunk + 1) / CHUNKS - start;                  \
+            long long at = name##_of_first(first, middle - start, second, end - middle, k);                             \
+            long long next = name##_of_first(first, middle - start, second, end - middle, next_k);                      \
+            name##_merge(first + at, first + next, second + k - at, second + next_k - next, merged + start + k);        \
+        }                                                                                                               \
+    }                                                                                                                   \
+    static void name(TYPE *row, TYPE *work, long long n, TYPE *(*sort)(TYPE * from, TYPE * work, long long n)) {        \
+        struct name s = {.row = row, .work = work, .n = n, .pieces = 1, .merged = 1, .sort = sort, .sorted = row};      \
+        while (n >= LONG && s.pieces < MOST_PIECES && 2 * s.pieces <= xpr_threads()) {                                  \
+            s.pieces *= 2;                                                                                              \
+            s.sorted = s.sorted == row ? work : row;                                                                    \
+        }                                                                                                               \
+        xpr_divide(name##_pieces, &s, s.pieces, 3.0 * n / s.pieces);                                                    \
+        for (; s.merged < s.pieces; s.merged *= 2) {                                                                    \
+            xpr_divide(name##_chunks, &s, CHUNKS, 2.0 * n / CHUNKS);                                                    \
+            s.sorted = s.sorted == row ? work : row;                                                                    \
+        }                                                                                                               \
+    }
+
+DEFINE_SORT_OF_LONG_ROW(sort_long_32, uint32_t, int32_t)
+DEFINE_SORT_OF_LONG_ROW(sort_long_64, uint64_t, int64_t)
+
+static void sort_rows(struct groups *groups, long long row, long long end, void *work) {
+    long long n = groups->sizes[1], bytes = groups->sizes[2];
+    for (char *x = (char *)groups->results[0] + row * n * bytes; row < end; row++, x += n * bytes)
+        if (bytes == 8)
+            sort_long_64((uint64_t *)x, work, n, sorted_64);
+        else
+            sort_long_32((uint32_t *)x, work, n, sorted_32);
+}
+
+/* "rows n bytes": rows of n signed integers of so many bytes, each sorted in place: the first result is the operand. The second
+   one is memory for a row. */
 void xpr_sort(void **results, const void **operands, const char *text, size_t length, void *status) {
-    long long numbers[3];
+    struct groups groups = {.results = results, .operands = operands, .compute = sort_rows};
     (void)status;
-    read_numbers(text, length, numbers, 3);
-    (void)operands; /* the first result is the operand */
-    long long rows = numbers[0], n = numbers[1], bytes = numbers[2];
-    for (long long i = 0; i < rows; i++) {
-        void *row = (char *)results[0] + i * n * bytes;
-        void *sorted = bytes == 8 ? (void *)sorted_64(row, results[1], n) : (void *)sorted_32(row, results[1], n);
-        if (sorted != row) memcpy(row, sorted, n * bytes);
+    read_numbers(text, length, groups.sizes, 3);
+    compute_groups(&groups, results[1], groups.sizes[1] * groups.sizes[2], 2.5 * groups.sizes[1]);
+}
+
+static void order_rows(struct groups *groups, long long row, long long end, void *memory) {
+    long long n = groups->sizes[1], keys = groups->sizes[2];
+    uint64_t *work = memory;
+    for (; row < end; row++) {
+        uint32_t *order = (uint32_t *)groups->results[0] + row * n;
+        for (long long i = 0; i < n; i++) order[i] = i;
+        for (long long key = keys - 1; key >= 0; key--) {
+            const uint32_t *digits = (const uint32_t *)groups->operands[key] + row * n;
+            for (long long i = 0; i < n; i++) work[i] = (uint64_t)digits[order[i]] << 32 | i;
+            if (n <= most_by_numpy && n <= MANY)
+                sort_int64(work, n, NULL);
+            else
+                sort_long_64(work, work + n, n, sort_high_halves);
+            uint32_t *next = (uint32_t *)(work + n);
+            for (long long i = 0; i < n; i++) next[i] = order[(uint32_t)work[i]];
+            memcpy(order, next, n * sizeof *order);
+        }
     }
 }
 
 /* "rows n keys": for each row of n the int32 indices that sort it by as many int32 keys, the first one first, stably. The
    second result is memory for two 64-bit integers for each of n. */
 void xpr_order(void **results, const void **operands, const char *text, size_t length, void *status) {
-    long long numbers[3];
+    struct groups groups = {.results = results, .operands = operands, .compute = order_rows};
     (void)status;
-    read_numbers(text, length, numbers, 3);
-    long long rows = numbers[0], n = numbers[1], keys = numbers[2];
-    uint64_t *work = results[1];
-    for (long long row = 0; row < rows; row++) {
-        uint32_t *order = (uint32_t *)results[0] + row * n;
-        for (long long i = 0; i < n; i++) order[i] = i;
-        for (long long key = keys - 1; key >= 0; key--) {
-            const uint32_t *digits = (const uint32_t *)operands[key] + row * n;
-            uint64_t *sorted = work;
-            for (long long i = 0; i < n; i++) work[i] = (uint64_t)digits[order[i]] << 32 | i;
-            if (n <= most_by_numpy && n <= MANY)
-                sort_int64(work, n, NULL);
-            else
-                sorted = sort_high_halves(work, work + n, n);
-            uint32_t *next = (uint32_t *)(sorted == work ? work + n : work);
-            for (long long i = 0; i < n; i++) next[i] = order[(uint32_t)sorted[i]];
-            memcpy(order, next, n * sizeof *order);
-        }
-    }
+    read_numbers(text, length, groups.sizes, 3);
+    long long n = groups.sizes[1];
+    compute_groups(&groups, results[1], 2 * n * sizeof(uint64_t), 10.0 * n * groups.sizes[2]);
 }
 
 /* Radix selection: `name(from, work, n, shift, ranks, count, before, selected)` gives those of n signed numbers that would be
@@ -173,20 +259,24 @@ enum { DIGIT = 11, VALUES = 1 << DIGIT };
 DEFINE_SELECT(select_32, uint32_t, sorted_32)
 DEFINE_SELECT(select_64, uint64_t, sorted_64)
 
+static void select_of_rows(struct groups *groups, long long row, long long end, void *work) {
+    long long n = groups->sizes[1], bytes = groups->sizes[2], count = groups->sizes[3];
+    const int64_t *ranks = groups->operands[1];
+    for (; row < end; row++) {
+        void *x = (char *)groups->results[0] + row * n * bytes, *selected = (char *)groups->results[2] + row * count * bytes;
+        if (bytes == 8)
+            select_64(x, work, n, 64 - DIGIT, ranks, count, 0, selected);
+        else
+            select_32(x, work, n, 32 - DIGIT, ranks, count, 0, selected);
+    }
+}
+
 /* "rows n bytes count": of each of the rows of n signed integers of so many bytes, those that would be at `count` ascending
    int64 indices, the second operand, if it were sorted. The first result is the first operand, which is overwritten, the
    second one memory for a row, the third one holds rows of what is selected. */
 void xpr_select(void **results, const void **operands, const char *text, size_t length, void *status) {
-    long long numbers[4];
+    struct groups groups = {.results = results, .operands = operands, .compute = select_of_rows};
     (void)status;
-    read_numbers(text, length, numbers, 4);
-    long long rows = numbers[0], n = numbers[1], bytes = numbers[2], count = numbers[3];
-    const int64_t *ranks = operands[1];
-    for (long long i = 0; i < rows; i++) {
-        void *row = (char *)results[0] + i * n * bytes, *selected = (char *)results[2] + i * count * bytes;
-        if (bytes == 8)
-            select_64(row, results[1], n, 64 - DIGIT, ranks, count, 0, selected);
-        else
-            select_32(row, results[1], n, 32 - DIGIT, ranks, count, 0, selected);
-    }
+    read_numbers(text, length, groups.sizes, 4);
+    compute_groups(&groups, results[1], groups.sizes[1] * groups.sizes[2], 2.0 * groups.sizes[1]);
 }

@@ -5,6 +5,7 @@
 
 #include <stdint.h>
 
+#include "groups.h"
 #include "processors.h"
 #include "text.h"
 
@@ -80,26 +81,30 @@ DEFINE_TOP_K(int32, int32_t, int64_t, uint64_t)
 DEFINE_TOP_K(double, int64_t, __int128, unsigned __int128)
 DEFINE_TOP_K(int64, int64_t, __int128, unsigned __int128)
 
+static void find_in_rows(struct groups *groups, long long row, long long end, void *heap) {
+    long long n = groups->sizes[1], k = groups->sizes[2], dtype = groups->sizes[3];
+    for (; row < end; row++) {
+        long long from = row * n, to = row * k;
+        const int32_t *x32 = (const int32_t *)groups->operands[0] + from;
+        const int64_t *x64 = (const int64_t *)groups->operands[0] + from;
+        int32_t *values32 = (int32_t *)groups->results[0] + to, *indices = (int32_t *)groups->results[1] + to;
+        int64_t *values64 = (int64_t *)groups->results[0] + to;
+        if (dtype == 0)
+            top_float(x32, n, k, heap, values32, indices);
+        else if (dtype == 1)
+            top_double(x64, n, k, heap, values64, indices);
+        else if (dtype == 2)
+            top_int32(x32, n, k, heap, values32, indices);
+        else
+            top_int64(x64, n, k, heap, values64, indices);
+    }
+}
+
 /* "rows n k dtype": of rows of n numbers, float32 (0), float64 (1), int32 (2) or int64 (3), the k greatest, and their int32
    indices. The third result is memory for k numbers of 16 bytes. */
 void xpr_top_k(void **results, const void **operands, const char *text, size_t length, void *status) {
-    long long numbers[4];
+    struct groups groups = {.results = results, .operands = operands, .compute = find_in_rows};
     (void)status;
-    read_numbers(text, length, numbers, 4);
-    long long rows = numbers[0], n = numbers[1], k = numbers[2], dtype = numbers[3];
-    for (long long row = 0; row < rows; row++) {
-        long long from = row * n, to = row * k;
-        const int32_t *x32 = (const int32_t *)operands[0] + from;
-        const int64_t *x64 = (const int64_t *)operands[0] + from;
-        int32_t *values32 = (int32_t *)results[0] + to, *indices = (int32_t *)results[1] + to;
-        int64_t *values64 = (int64_t *)results[0] + to;
-        if (dtype == 0)
-            top_float(x32, n, k, results[2], values32, indices);
-        else if (dtype == 1)
-            top_double(x64, n, k, results[2], values64, indices);
-        else if (dtype == 2)
-            top_int32(x32, n, k, results[2], values32, indices);
-        else
-            top_int64(x64, n, k, results[2], values64, indices);
-    }
+    read_numbers(text, length, groups.sizes, 4);
+    compute_groups(&groups, results[2], 16 * groups.sizes[2], 0.5 * groups.sizes[1] + 30.0 * groups.sizes[2]);
 }

@@ -1,0 +1,135 @@
+/* Threads that help the one that calls a function of the other files.
+
+   The caller begins at once, and others take what is left when they wake, which takes tens of microseconds on a virtual machine:
+   no one waits for a thread that is late. Who has nothing left to do looks for more for a moment before it sleeps. While they
+   help one call, another one is computed by its own thread alone. */
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "threads.h"
+
+enum { PARTS = 64, MOST = 32 }; /* a part is a bit of `taken`; more threads than that have to wait for memory */
+static const double WORTH_A_PART = 2.5e4; /* nanoseconds */
+static const int64_t A_MOMENT = 50000;    /* nanoseconds */
+
+static pthread_mutex_t in_use = PTHREAD_MUTEX_INITIALIZER, lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t is_work = PTHREAD_COND_INITIALIZER, is_done = PTHREAD_COND_INITIALIZER;
+static int wanted, helpers, asleep; /* how many helpers there may be, there are, and wait for a signal */
+static int is_open;                 /* whether helpers may still begin with the last job */
+static atomic_int jobs, at_work;    /* how many jobs there have been, and helpers compute now */
+static _Atomic uint64_t taken;
+
+static struct {
+    void (*part)(void *argument, long long from, long long to);
+    void *argument;
+    long long n;
+    int parts;
+} job;
+
+/* Each thread begins elsewhere, always at the same part, which may still be in its cache. */
+static void compute_parts(int thread) {
+    long long n = job.n, parts = job.parts;
+    for (long long i = 0, part = parts * thread / (helpers + 1); i < parts; i++, part = (part + 1) % parts) {
+        uint64_t bit = (uint64_t)1 << part;
+        if (!(atomic_fetch_or(&taken, bit) & bit)) job.part(job.argument, n * part / parts, n * (part + 1) / parts);
+    }
+}
+
+static void wait_while_equal(atomic_int *counter, int value) { /* for a moment */
+    struct timespec now;
+    int64_t start = 0, passed = 0;
+    for (; atomic_load(counter) == value && passed < A_MOMENT; passed = now.tv_sec * 1000000000LL + now.tv_nsec - start) {
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (!start) start = now.tv_sec * 1000000000LL + now.tv_nsec;
+    }
+}
+
+static void *help(void *thread) {
+    int last = 0;
+    for (;;) {
+        wait_while_equal(&jobs, last);
+        pthread_mutex_lock(&lock);
+        while (atomic_load(&jobs) == last) {
+            asleep++;
+            pthread_cond_wait(&is_work, &lock);
+            asleep--;
+        }
+        last = atomic_load(&jobs);
+        int begins = is_open;
+        if (begins) atomic_fetch_add(&at_work, 1);
+        pthread_mutex_unlock(&lock);
+        if (!begins) continue;
+        compute_parts((int)(intptr_t)thread);
+        if (atomic_fetch_sub(&at_work, 1) > 1) continue;
+        pthread_mutex_lock(&lock);
+        pthread_cond_signal(&is_done);
+        pthread_mutex_unlock(&lock);
+    }
+    return NULL;
+}
+
+/* Signals are for the threads of Python. */
+static void start_helpers(void) {
+    sigset_t all, before;
+    pthread_attr_t detached;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    for (pthread_t thread; helpers < wanted; helpers++)
+        if (pthread_create(&thread, &detached, help, (void *)(intptr_t)(helpers + 1))) break;
+    pthread_attr_destroy(&detached);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+/* A child process has none of the threads, and may have begun while one had a lock. */
+static void forget_helpers(void) {
+    pthread_mutex_init(&in_use, NULL);
+    pthread_mutex_init(&lock, NULL);
+    pthread_cond_init(&is_work, NULL);
+    pthread_cond_init(&is_done, NULL);
+    helpers = asleep = is_open = 0;
+    atomic_store(&at_work, 0);
+    atomic_store(&jobs, 0);
+}
+
+/* How many threads may compute, the one that calls included. Called once. */
+void xpr_set_cores(int cores) {
+    wanted = (cores < MOST ? cores : MOST) - 1;
+    pthread_atfork(NULL, NULL, forget_helpers);
+}
+
+int xpr_threads(void) {
+    return wanted + 1;
+}
+
+void xpr_divide(void (*part)(void *argument, long long from, long long to), void *argument, long long n, double nanoseconds) {
+    double parts = n * nanoseconds / WORTH_A_PART;
+    if (n < 2 || n * nanoseconds < WORTH_A_THREAD || wanted < 1 || pthread_mutex_trylock(&in_use)) {
+        part(argument, 0, n);
+        return;
+    }
+    if (!helpers) start_helpers();
+    pthread_mutex_lock(&lock);
+    job.part = part, job.argument = argument, job.n = n;
+    job.parts = (int)(parts < PARTS ? parts < n ? parts : n : n < PARTS ? n : PARTS);
+    atomic_store(&taken, 0);
+    is_open = 1;
+    atomic_fetch_add(&jobs, 1);
+    for (int i = 0; i < asleep && i < job.parts - 1; i++) pthread_cond_signal(&is_work);
+    pthread_mutex_unlock(&lock);
+    compute_parts(0);
+    pthread_mutex_lock(&lock);
+    is_open = 0;
+    int busy = atomic_load(&at_work);
+    pthread_mutex_unlock(&lock);
+    if (busy) wait_while_equal(&at_work, busy);
+    pthread_mutex_lock(&lock);
+    while (atomic_load(&at_work)) pthread_cond_wait(&is_done, &lock);
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_unlock(&in_use);
+}

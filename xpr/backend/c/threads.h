@@ -1,0 +1,10 @@
+/* Work that is divided among threads. */
+
+#define WORTH_A_THREAD 1e5      /* nanoseconds; less work is not divided */
+#define NANOSECONDS_A_BYTE 0.04 /* to read memory */
+
+/* Calls `part(argument, from, to)` for parts of the range from 0 to n, in any order and by several threads if that is faster:
+   each of the n takes about `nanoseconds`. */
+void xpr_divide(void (*part)(void *argument, long long from, long long to), void *argument, long long n, double nanoseconds);
+
+int xpr_threads(void); /* how many there may be, the caller included */
