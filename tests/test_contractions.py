@@ -235,8 +235,8 @@ def test_few_small_matrices_are_summed_in_loops_alone() -> None:
 
 
 def test_contracted_axes_are_merged_on_cpu() -> None:
-    text = dots("cpu", (8, 40, 128), (8, 40, 128), (((0, 1), (0, 1)), ((), ())))
-    assert "tensor<320x128xf32>" in text and "lhs_contracting_dimensions = [0]" in text
+    text = dots("cpu", (8, 80, 256), (8, 80, 256), (((0, 1), (0, 1)), ((), ())))
+    assert "tensor<640x256xf32>" in text and "lhs_contracting_dimensions = [0]" in text
     text = dots("cpu", (8, 20, 32), (20, 8, 64), (((0, 1), (1, 0)), ((), ())))
     assert "lhs_contracting_dimensions = [0, 1]" in text
 
@@ -494,14 +494,14 @@ def test_scaled_matmul():
 
 def test_products_with_an_argument_have_no_barrier():
     """Only what the program computes can be one number broadcast."""
-    x, w, c = np.ones((1000, 64), np.float32), np.ones((64, 72), np.float32), np.float32(0.375)
+    x, w, c = np.ones((4000, 64), np.float32), np.ones((64, 72), np.float32), np.float32(0.375)
 
     def sums(x: Any, w: Any, c: Any) -> Any:
-        return (x @ w).sum(-1), (jnp.full((1000, 64), c) @ w).sum(-1)
+        return (x @ w).sum(-1), (jnp.full((4000, 64), c) @ w).sum(-1)
 
     assert "fusion_barrier" not in xpr.jit(sums).lower(x, w, c).as_text()
     for got, exact in zip(xpr.jit(sums)(x, w, c), (64, 24)):
-        np.testing.assert_allclose(got, np.full(1000, 72 * exact), rtol=1e-6)
+        np.testing.assert_allclose(got, np.full(4000, 72 * exact), rtol=1e-6)
     assert "fusion_barrier" in xpr.jit(lambda x, c: x @ jnp.full((64, 72), c)).lower(x, c).as_text()
 
 

@@ -38,9 +38,10 @@ _MULTIPLIED_AS = {**OF_TWO_BITS, dtypes.float4_e2m1fn: dtypes.float32}
 
 _MULTIPLIED_IN_C = (dtypes.float32, dtypes.float64)
 _FEW_TERMS, _SMALL_MATRIX = 2, 1 << 14  # elements
-# Bytes of the numbers that are multiplied, up to which one thread has a product of matrices as soon as XLA on all
-# cores, whose threads are awake in a network.
-_MULTIPLIED_BY_ONE_THREAD = (1 << 24) // CORES
+# Bytes of the numbers that are multiplied: up to which one thread has a product of matrices as soon as XLA on all
+# cores, whose threads are awake in a network; and up to which threads have one of many rows, which they divide. XLA's
+# are in their way.
+_MULTIPLIED_BY_ONE_THREAD, _MULTIPLIED_BY_ROWS, _MANY_ROWS = (1 << 24) // CORES, 3 << 24, 96
 _FEW_ROWS, _FEW_PRODUCTS = 32, 1 << 18  # of a left matrix, for which a large right one would be transposed
 
 
@@ -153,11 +154,12 @@ def _by_matrix(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: Nu
     (left,), (right,) = lc, rc
     terms = lhs.aval.shape[left]
     products = out.size * terms
-    if lhs.aval.dtype != out.dtype or not 0 < products <= _MULTIPLIED_BY_ONE_THREAD // out.dtype.itemsize:
-        return None
-    if left not in (0, ndims[0] - 1) or right not in (0, ndims[1] - 1):
+    if lhs.aval.dtype != out.dtype or left not in (0, ndims[0] - 1) or right not in (0, ndims[1] - 1) or not products:
         return None
     rows, columns = lhs.aval.size // terms, rhs.aval.size // terms
+    most = _MULTIPLIED_BY_ONE_THREAD if rows < _MANY_ROWS else _MULTIPLIED_BY_ROWS
+    if products > most // out.dtype.itemsize:
+        return None
     if right and rows < _FEW_ROWS and products > _FEW_PRODUCTS:
         return None
     strides = *((1, terms) if left else (rows, 1)), *((1, terms) if right else (columns, 1))

@@ -1,11 +1,11 @@
-/* Products of matrices of moderate size on CPU, each by one thread, called from compiled programs as the functions in sort.c
-   are. */
+/* Products of matrices of moderate size on CPU, called from compiled programs as the functions in sort.c are. */
 
 #include <stddef.h>
 #include <stdint.h>
 
 #include "processors.h"
 #include "text.h"
+#include "threads.h"
 
 enum { TERMS = 64 };       /* of the sums, that are computed together */
 enum { PACKED = 1 << 16 }; /* bytes of the right matrix that are packed at a time */
@@ -101,9 +101,10 @@ PACK(double)
         }                                                                                                        \
     }                                                                                                            \
     attribute static void matmul_##number##processor(                                                            \
-        number *restrict result, operand left, operand right, long long terms, long long m, long long n) {       \
+        void *results, operand left, operand right, long long terms, long long m, long long n) {                 \
         enum { WIDTH = bytes / sizeof(number), COLUMNS = 2 * WIDTH, PANELS = PACKED / bytes / 2 / TERMS };       \
         typedef number##s##processor lanes;                                                                      \
+        number *restrict result = results;                                                                       \
         lanes packed[PANELS * TERMS * 2];                                                                        \
         for (long long start = 0; start < terms; start += TERMS) {                                               \
             int count = terms - start < TERMS ? terms - start : TERMS;                                           \
@@ -143,21 +144,48 @@ MATMUL(double, _avx2, 32, 6, WITH_AVX2)
 MATMUL(float, _avx512, 64, 8, WITH_AVX512)
 MATMUL(double, _avx512, 64, 8, WITH_AVX512)
 
-#define MULTIPLY(processor)                                                                                      \
-    numbers[0] == sizeof(double) ? matmul_double##processor(result, left, right, numbers[1], numbers[2], numbers[3]) \
-                                 : matmul_float##processor(result, left, right, numbers[1], numbers[2], numbers[3])
+typedef void (*product)(void *result, operand left, operand right, long long terms, long long m, long long n);
+static product for_processor(int is_double, int is_narrow) {
+    if (has_avx512() && !is_narrow) return is_double ? matmul_double_avx512 : matmul_float_avx512;
+    if (has_avx2()) return is_double ? matmul_double_avx2 : matmul_float_avx2;
+    return is_double ? matmul_double : matmul_float;
+}
+
+enum { ROWS_TOGETHER = 48 }; /* a multiple of all ROWS; for fewer, packing is not worth it */
+static const double NANOSECONDS_A_PRODUCT = 0.014;
+
+struct call {
+    product multiply;
+    char *result;
+    operand left, right;
+    long long bytes, terms, m, n;
+};
+
+static void multiply_rows(void *argument, long long from, long long to) { /* ROWS_TOGETHER of them each, or the last ones */
+    struct call *call = argument;
+    long long first = from * ROWS_TOGETHER, end = to * ROWS_TOGETHER < call->m ? to * ROWS_TOGETHER : call->m;
+    operand left = call->left;
+    left.start = (const char *)left.start + first * left.next * call->bytes;
+    call->multiply(call->result + first * call->n * call->bytes, left, call->right, call->terms, end - first, call->n);
+}
 
 /* "bytes terms m n term next term next": the product [m, n] of a left and a right operand. Numbers have so many bytes. */
 void xpr_matmul(void *result, const void **operands, const char *text, size_t length, void *status) {
     long long numbers[8];
     (void)status;
     read_numbers(text, length, numbers, 8);
-    operand left = {operands[0], numbers[4], numbers[5]}, right = {operands[1], numbers[6], numbers[7]};
-    int is_narrow = numbers[0] * numbers[3] <= 32; /* a row of the result is no longer than a vector of AVX2 */
-    if (has_avx512() && !is_narrow)
-        MULTIPLY(_avx512);
-    else if (has_avx2())
-        MULTIPLY(_avx2);
-    else
-        MULTIPLY();
+    long long bytes = numbers[0], terms = numbers[1], m = numbers[2], n = numbers[3];
+    int is_narrow = bytes * n <= 32; /* a row of the result is no longer than a vector of AVX2 */
+    struct call call = {
+        .multiply = for_processor(bytes == sizeof(double), is_narrow),
+        .result = result,
+        .left = {operands[0], numbers[4], numbers[5]},
+        .right = {operands[1], numbers[6], numbers[7]},
+        .bytes = bytes,
+        .terms = terms,
+        .m = m,
+        .n = n,
+    };
+    double nanoseconds = NANOSECONDS_A_PRODUCT * bytes / sizeof(float) * terms * n; /* for a row */
+    xpr_divide(multiply_rows, &call, (m + ROWS_TOGETHER - 1) / ROWS_TOGETHER, nanoseconds * ROWS_TOGETHER);
 }

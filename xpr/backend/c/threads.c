@@ -13,14 +13,15 @@
 #include "threads.h"
 
 enum { PARTS = 64, MOST = 32 }; /* a part is a bit of `taken`; more threads than that have to wait for memory */
-static const double WORTH_A_PART = 2.5e4; /* nanoseconds */
-static const int64_t A_MOMENT = 50000;    /* nanoseconds */
+/* Nanoseconds; the first one while threads are awake. */
+static const double WORTH_A_CALL = 3e4, WORTH_A_PART = 1.5e4;
+static const int64_t A_MOMENT = 50000;
 
 static pthread_mutex_t in_use = PTHREAD_MUTEX_INITIALIZER, lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t is_work = PTHREAD_COND_INITIALIZER, is_done = PTHREAD_COND_INITIALIZER;
-static int wanted, helpers, asleep; /* how many helpers there may be, there are, and wait for a signal */
-static int is_open;                 /* whether helpers may still begin with the last job */
-static atomic_int jobs, at_work;    /* how many jobs there have been, and helpers compute now */
+static int wanted;                                /* how many helpers there may be */
+static int is_open;                               /* whether they may still begin with the last job */
+static atomic_int jobs, helpers, asleep, at_work; /* how many of them there are, wait for a signal, compute */
 static _Atomic uint64_t taken;
 
 static struct {
@@ -33,7 +34,7 @@ static struct {
 /* Each thread begins elsewhere, always at the same part, which may still be in its cache. */
 static void compute_parts(int thread) {
     long long n = job.n, parts = job.parts;
-    for (long long i = 0, part = parts * thread / (helpers + 1); i < parts; i++, part = (part + 1) % parts) {
+    for (long long i = 0, part = parts * thread / (atomic_load(&helpers) + 1); i < parts; i++, part = (part + 1) % parts) {
         uint64_t bit = (uint64_t)1 << part;
         if (!(atomic_fetch_or(&taken, bit) & bit)) job.part(job.argument, n * part / parts, n * (part + 1) / parts);
     }
@@ -54,9 +55,9 @@ static void *help(void *thread) {
         wait_while_equal(&jobs, last);
         pthread_mutex_lock(&lock);
         while (atomic_load(&jobs) == last) {
-            asleep++;
+            atomic_fetch_add(&asleep, 1);
             pthread_cond_wait(&is_work, &lock);
-            asleep--;
+            atomic_fetch_sub(&asleep, 1);
         }
         last = atomic_load(&jobs);
         int begins = is_open;
@@ -80,8 +81,8 @@ static void start_helpers(void) {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_init(&detached);
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
-    for (pthread_t thread; helpers < wanted; helpers++)
-        if (pthread_create(&thread, &detached, help, (void *)(intptr_t)(helpers + 1))) break;
+    for (pthread_t thread; atomic_load(&helpers) < wanted; atomic_fetch_add(&helpers, 1))
+        if (pthread_create(&thread, &detached, help, (void *)(intptr_t)(atomic_load(&helpers) + 1))) break;
     pthread_attr_destroy(&detached);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -92,9 +93,11 @@ static void forget_helpers(void) {
     pthread_mutex_init(&lock, NULL);
     pthread_cond_init(&is_work, NULL);
     pthread_cond_init(&is_done, NULL);
-    helpers = asleep = is_open = 0;
-    atomic_store(&at_work, 0);
+    is_open = 0;
     atomic_store(&jobs, 0);
+    atomic_store(&helpers, 0);
+    atomic_store(&asleep, 0);
+    atomic_store(&at_work, 0);
 }
 
 /* How many threads may compute, the one that calls included. Called once. */
@@ -108,19 +111,20 @@ int xpr_threads(void) {
 }
 
 void xpr_divide(void (*part)(void *argument, long long from, long long to), void *argument, long long n, double nanoseconds) {
-    double parts = n * nanoseconds / WORTH_A_PART;
-    if (n < 2 || n * nanoseconds < WORTH_A_THREAD || wanted < 1 || pthread_mutex_trylock(&in_use)) {
+    double all = n * nanoseconds, parts = all / WORTH_A_PART;
+    int are_awake = atomic_load(&helpers) > atomic_load(&asleep);
+    if (n < 2 || wanted < 1 || all < (are_awake ? WORTH_A_CALL : WORTH_A_THREAD) || pthread_mutex_trylock(&in_use)) {
         part(argument, 0, n);
         return;
     }
-    if (!helpers) start_helpers();
+    if (!atomic_load(&helpers)) start_helpers();
     pthread_mutex_lock(&lock);
     job.part = part, job.argument = argument, job.n = n;
     job.parts = (int)(parts < PARTS ? parts < n ? parts : n : n < PARTS ? n : PARTS);
     atomic_store(&taken, 0);
     is_open = 1;
     atomic_fetch_add(&jobs, 1);
-    for (int i = 0; i < asleep && i < job.parts - 1; i++) pthread_cond_signal(&is_work);
+    for (int i = 0, sleepers = atomic_load(&asleep); i < sleepers && i < job.parts - 1; i++) pthread_cond_signal(&is_work);
     pthread_mutex_unlock(&lock);
     compute_parts(0);
     pthread_mutex_lock(&lock);

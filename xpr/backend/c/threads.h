@@ -1,6 +1,6 @@
 /* Work that is divided among threads. */
 
-#define WORTH_A_THREAD 1e5      /* nanoseconds; less work is not divided */
+#define WORTH_A_THREAD 6e4      /* nanoseconds; for less work no thread is woken */
 #define NANOSECONDS_A_BYTE 0.04 /* to read memory */
 
 /* Calls `part(argument, from, to)` for parts of the range from 0 to n, in any order and by several threads if that is faster:
