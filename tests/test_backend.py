@@ -822,7 +822,7 @@ class TestEndOfTheProcess:
         assert run_python(script) == "[False] 1\n"
 
     def test_it_waits_for_programs_whose_calls_are_known(self, monkeypatch):
-        product, x = xpr.jit(lambda x: x @ x), jnp.ones((200, 200))
+        product, x = xpr.jit(lambda x: x @ x), jnp.ones((250, 250))
         product(x)
         waiting.kept.clear()
         product(x)
@@ -898,7 +898,7 @@ class TestShortestPath:
         assert doubled.known.direct and float(doubled(jnp.ones(()))) == 128
 
     def test_of_programs_in_the_background(self):
-        run, keeps = self.run_of(lambda x: x @ x, jnp.ones((200, 200)))
+        run, keeps = self.run_of(lambda x: x @ x, jnp.ones((250, 250)))
         assert type(run.__self__).__module__.startswith("jaxlib") and keeps is waiting.Waiting.AT_EXIT
 
     def test_of_programs_in_the_background_with_small_results(self):

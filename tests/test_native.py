@@ -291,10 +291,8 @@ def test_reductions_that_xla_computes():
     for shape, axes, dtype in (((31,), 0, "f"), ((99,), 0, "u4"), ((1000, 8), 1, "f"), ((6, 2, 7), (0, 2), "f")):
         total = xpr.jit(lambda x, axes=axes: jnp.sum(x, axes))
         assert "xpr_" not in total.lower(np.ones(shape, dtype)).as_text()
-    most = (1 << 18) // CORES
-    for reduction, sizes in (jnp.sum, [most + 1]), (jnp.max, [most + 1]), (lambda x: jnp.sum(x + 1), [most, most + 1]):
-        for size in sizes:
-            is_called = size <= most or reduction in (jnp.sum, jnp.max)
+    for reduction, most in (jnp.sum, 1 << 26), (jnp.max, 1 << 26), (lambda x: jnp.sum(x + 1), (1 << 18) // CORES):
+        for size, is_called in ((most, True), (most + 1, False)):
             x = xpr.ShapeDtypeStruct((size,), np.float32)
             assert ("xpr_reduce" in xpr.jit(reduction).lower(x).as_text()) is is_called
     assert "xpr_" not in xpr.jit(lambda x: lax.map(jnp.sum, x)).lower(np.ones((5, 40), np.float32)).as_text()

@@ -120,9 +120,10 @@ def _by_vector(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: Nu
     matrix, (axis,) = _before_transpose(b, matrix, contracted)
     size, terms = matrix.aval.size, matrix.aval.shape[axis]
     are_in_memory = matrix not in b.definitions and (vector not in b.definitions or out.size > 1)
-    if not (size and (are_in_memory or size <= _SMALL_MATRIX)):
+    most = native_calls.LARGEST // out.dtype.itemsize if are_in_memory else _SMALL_MATRIX
+    if not 0 < size <= most or terms < _FEW_TERMS:
         return None
-    if terms < _FEW_TERMS or out.size != size // terms or axis not in (0, matrix.aval.ndim - 1):
+    if out.size != size // terms or axis not in (0, matrix.aval.ndim - 1):
         return None
     along_rows = axis == matrix.aval.ndim - 1
     sizes = (out.size, terms, 1) if along_rows else (terms, out.size, 0)

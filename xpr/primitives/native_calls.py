@@ -10,6 +10,10 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import is_symbolic_dim
 
+# Bytes of the largest arrays that are reduced by calls alone, which XLA counts no operations in, so that the thread of
+# Python runs them: for some ten milliseconds.
+LARGEST = 1 << 28
+
 
 def are_possible(b: Builder, aval: ShapedArray) -> bool:
     """Whether a function in C may be called for an array: in a program that runs here, on one device."""

@@ -9,11 +9,12 @@ equivalent expression wherever the library should not be called. Elsewhere it is
 a half to a third of the time, over (0, 2) of 64x64x256 a fourteenth. Its other faults are in stablehlo.py (elementwise
 maxima) and dot_lowering.py (products that are summed).
 
-Sums and products of what is in memory, or of little that is computed, and maxima and minima of any arrays are calls of
-backend/c/reduce.c: XLA compiles 20 to 100 ms for each, and what it writes runs as long, or twice. The library wakes
-another thread for 30,000 numbers, which takes 50 microseconds on virtual machines; one thread sums them in 3. Where C
-is not called, a few long rows are added one by one, and bools, and the maxima and minima of long axes, are halved until
-few are left (`_halved`). The other reductions become loops of XLA's, which have to be unrolled (`has_hot_loops`).
+Sums and products of what is in memory, or of little that is computed, and maxima and minima are calls of
+backend/c/reduce.c, unless they are of huge arrays: XLA compiles 20 to 100 ms for each, and what it writes runs as long,
+or twice. The library wakes another thread for 30,000 numbers, which takes 50 microseconds on virtual machines; one
+thread sums them in 3. Where C is not called, a few long rows are added one by one, and bools, and the maxima and minima
+of long axes, are halved until few are left (`_halved`). The other reductions become loops of XLA's, which have to be
+unrolled (`has_hot_loops`).
 
 Reductions over several devices have bodies of one operation: XLA can't combine the devices' results by anything else.
 """
@@ -100,18 +101,18 @@ def _dot(b: Builder, x: Value, aval: ShapedArray) -> Value | None:
     if not (b.runs_once and native_calls.are_possible(b, x.aval)):
         return None
     are_in_memory = not any(_without_reshapes(b, each) in b.definitions for each in operands)
-    is_small = x.aval.size <= _COMPUTED_FOR_SUMS // aval.dtype.itemsize
-    if x.aval.size < _MANY or not (are_in_memory or is_small):
+    most = native_calls.LARGEST if are_in_memory else _COMPUTED_FOR_SUMS
+    if not _MANY <= x.aval.size <= most // aval.dtype.itemsize:
         return None
     return native_calls.call(b, native.MATVEC, [aval.dtype.itemsize, 1, x.aval.size, 1], list(operands), [aval])[0]
 
 
 def _called(
-    b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, of_any_size: bool = False
+    b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], operation: str, most: int = 4 * _SMALL
 ) -> Value | None:
-    """The reduction by a call of backend/c/reduce.c, if no loop runs it, and the array is small or `of_any_size`.
+    """The reduction by a call of backend/c/reduce.c, if the array has at most `most` bytes and no loop runs it.
 
-    Sums and products of what is in memory are of any size, too. An operand that is computed has to be written to memory
+    Sums and products of what is in memory may be of more. An operand that is computed has to be written to memory
     before; XLA's loops over it would compute it as they go.
     """
     if not (b.runs_once and operation in _OF_C and x.aval.dtype in _NUMBERS_OF_C and axes):
@@ -122,13 +123,11 @@ def _called(
     shape = x.aval.shape
     n = math.prod(shape[first:end])
     is_in_memory = _without_reshapes(b, x) not in b.definitions
-    most = _SMALL
     if operation in ("stablehlo.add", "stablehlo.multiply"):
-        most = _COMPUTED_FOR_SUMS // x.aval.dtype.itemsize
-        of_any_size = is_in_memory
+        most = native_calls.LARGEST if is_in_memory else _COMPUTED_FOR_SUMS
     are_many_floats = x.aval.dtype in dtypes.FLOATS and x.aval.size > _SMALL
     few = _FEW_ELEMENTS + 1 if is_in_memory and are_many_floats else _MANY
-    if n < few or not x.aval.size or not (of_any_size or x.aval.size <= most):
+    if n < few or not 0 < x.aval.size <= most // x.aval.dtype.itemsize:
         return None
     b.module.work.add_reduction((operation, x.aval, *axes), n)
     kind = _OF_C[operation], _NUMBERS_OF_C[x.aval.dtype]
@@ -282,7 +281,7 @@ def lower_extreme(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int], 
     is halved first, which takes many elements at a time: up to three times faster, columns of large arrays up to five
     times. Of bytes XLA's loops do.
     """
-    if (called := _called(b, x, aval, axes, operation, of_any_size=True)) is not None:
+    if (called := _called(b, x, aval, axes, operation, native_calls.LARGEST)) is not None:
         return called
     dtype = x.aval.dtype
     is_float = dtype in dtypes.FLOATS
