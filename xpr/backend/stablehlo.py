@@ -90,7 +90,9 @@ _KEEPS_VARIED = frozenset(
     )
 )  # fmt: skip
 
-NOT_INLINED = 'mhlo.frontend_attributes = {inlineable = "false"}'  # an attribute of calls
+# Attributes of calls.
+NOT_INLINED = 'mhlo.frontend_attributes = {inlineable = "false"}'
+_ONE_KERNEL = 'mhlo.frontend_attributes = {inlineable = "false", xla_cpu_small_call = "true"}'
 
 
 class Builder:
@@ -578,10 +580,14 @@ class Builder:
         return self.op("sdy.sharding_constraint", [x], x.aval, f"sharding = #sdy.sharding{text}")
 
     def call(
-        self, function: str, operands: Sequence[Value], results: Sequence[ShapedArray], inline: bool = True
-    ) -> list[Value]:
-        """A call of a function of this module. XLA keeps an `inline=False` call apart when it fuses."""
-        attributes = "" if inline else NOT_INLINED
+        self, function: str, operands: Sequence[Value], results: Sequence[ShapedArray], inline: bool = True,
+        one_kernel: bool = False,
+    ) -> list[Value]:  # fmt: skip
+        """A call of a function of this module. XLA keeps an `inline=False` call apart when it fuses.
+
+        XLA:CPU makes one kernel of a call with `one_kernel`, which is not inlined, as it does of small loops.
+        """
+        attributes = "" if inline else _ONE_KERNEL if one_kernel else NOT_INLINED
         operands = [*self.dimensions.values(), *operands]
         values = self.ops("func.call", operands, results, f"callee = @{function}", attributes=attributes)
         self.module.work.bytes += self.module.bytes_of.get(function, 0)

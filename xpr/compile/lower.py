@@ -19,6 +19,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.backend.stablehlo_module import Module
 from xpr.compile.calls_of_python import expects_calls
 from xpr.compile.fusion import fusion_barriers
+from xpr.compile.scalars import split_scalars
 from xpr.core.avals import ShapedArray
 from xpr.core.effects import lowerable_effects
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Literal, Var, declared_effects, effects, subjaxprs
@@ -144,7 +145,14 @@ def _with_unreduced_as_requested(jaxpr: Jaxpr, out_shardings: Sequence[NamedShar
 
 
 def _lower_main(builder: Builder, jaxpr: Jaxpr, arguments: list[Value]) -> list[Value]:
-    mesh = builder.module.mesh
+    module, mesh = builder.module, builder.module.mesh
+    if module.platform == "cpu" and mesh is None and not (module.exported or module.is_polymorphic):
+        if (split := split_scalars(jaxpr)) is not None:
+            value_of = dict(zip((*jaxpr.constvars, *jaxpr.invars), arguments))
+            function = lower_function(builder, split.jaxpr, "scalars")
+            operands = [value_of[v] for v in split.jaxpr.invars]
+            scalars = builder.call(function, operands, split.jaxpr.out_avals, inline=False, one_kernel=True)
+            return lower_eqns(builder, split.rest, [*(scalars[i] for i in split.results), *arguments])
     if not isinstance(mesh, MeshOfProcesses):
         return lower_eqns(builder, jaxpr, arguments)
     return builder.manual_region(
