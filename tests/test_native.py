@@ -288,9 +288,12 @@ def test_maxima_of_rows_with_both_infinities_and_nan(n):
 @BUILT
 def test_reductions_that_xla_computes():
     """Of few numbers to one, of other types, of large arrays that are computed, over axes that are apart, in loops."""
-    for shape, axes, dtype in (((31,), 0, "f"), ((99,), 0, "u4"), ((1000, 8), 1, "f"), ((6, 2, 7), (0, 2), "f")):
+    for shape, axes, dtype in (((8,), 0, "f"), ((99,), 0, "u4"), ((1000, 8), 1, "f"), ((6, 2, 7), (0, 2), "f")):
         total = xpr.jit(lambda x, axes=axes: jnp.sum(x, axes))
         assert "xpr_" not in total.lower(np.ones(shape, dtype)).as_text()
+    for f in (lambda x: jnp.sum(x + 1, 1), lambda x: jnp.max(x, 1)):
+        assert "xpr_" not in xpr.jit(f).lower(np.ones((9, 31), np.float32)).as_text()
+        assert "xpr_reduce" in xpr.jit(f).lower(np.ones((9, 31, 2), np.float32)).as_text()
     for reduction, most in (jnp.sum, 1 << 26), (jnp.max, 1 << 26), (lambda x: jnp.sum(x + 1), (1 << 18) // CORES):
         for size, is_called in ((most, True), (most + 1, False)):
             x = xpr.ShapeDtypeStruct((size,), np.float32)

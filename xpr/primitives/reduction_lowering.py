@@ -45,7 +45,7 @@ _OF_LIBRARY = 4096  # the fewest elements that the library reduces
 # Operations and dtypes, by their numbers in backend/c/reduce.c.
 _OF_C = {"stablehlo.add": 0, "stablehlo.maximum": 1, "stablehlo.minimum": 2, "stablehlo.multiply": 3}
 _NUMBERS_OF_C = {dtypes.float32: 0, dtypes.float64: 1, dtypes.int32: 2}
-_MANY = 32  # elements that are reduced to one
+_MANY = 32  # elements that are reduced to one; fewer of rows that are computed, or of maxima, XLA reduces as soon
 _SMALL = 1 << 14  # elements of an array
 _COMPUTED_FOR_SUMS = (1 << 20) // CORES  # bytes that are written, and then added, before XLA's threads are awake
 _OF_BITS = ("stablehlo.and", "stablehlo.or")
@@ -123,10 +123,12 @@ def _called(
     shape = x.aval.shape
     n = math.prod(shape[first:end])
     is_in_memory = _without_reshapes(b, x) not in b.definitions
-    if operation in ("stablehlo.add", "stablehlo.multiply"):
+    is_sum = operation in ("stablehlo.add", "stablehlo.multiply")
+    if is_sum:
         most = native_calls.LARGEST if is_in_memory else _COMPUTED_FOR_SUMS
     are_many_floats = x.aval.dtype in dtypes.FLOATS and x.aval.size > _SMALL
-    few = _FEW_ELEMENTS + 1 if is_in_memory and are_many_floats else _MANY
+    are_columns = end < x.aval.ndim
+    few = _FEW_ELEMENTS + 1 if are_columns or (is_in_memory and (is_sum or are_many_floats)) else _MANY
     if n < few or not 0 < x.aval.size <= most // x.aval.dtype.itemsize:
         return None
     b.module.work.add_reduction((operation, x.aval, *axes), n)
