@@ -260,11 +260,15 @@ def test_sums_of_products_do_not_write_the_products(shape, dtype):
             (lambda x, y: jnp.sum(x * y), np.sum(x * y)),
             (lambda x, y: jnp.linalg.norm(x.ravel()), np.linalg.norm(x)),
             (lambda x, y: jnp.mean((x - y) ** 2), np.mean((x - y) ** 2)),
+            (lambda x, y: jnp.square(x).sum(), np.sum(x * x)),
+            (lambda x, y: jnp.sum(x.real**2 + x.imag**2), np.sum(x * x)),
         ):
             program = xpr.jit(f).lower(x, y)
             assert "xpr_matvec" in program.as_text()
             np.testing.assert_allclose(program.compile()(x, y), expected, 1e-5 if dtype == "float32" else 1e-12)
     most = (1 << 18) // CORES
+    unbounded = xpr.jit(lambda x, y: jnp.sum(x * x + 0 * y))
+    assert np.isnan(unbounded(np.ones(40, np.float32), np.full(40, np.inf, np.float32)))
     squares, of_computed = (lambda x: jnp.sum(x * x)), (lambda x: jnp.sum((x + 1) ** 2))
     for f, size, dtype, is_called in (
         (squares, 10 * most, "float32", True),

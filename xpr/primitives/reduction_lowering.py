@@ -95,8 +95,8 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
 
 def _dot(b: Builder, x: Value, aval: ShapedArray) -> Value | None:
     """The sum of products of elements, as in norms, by backend/c/matvec.c, which doesn't write the products."""
-    name, operands, _ = b.definitions.get(_without_reshapes(b, x), ("", (), ""))
-    if name != "stablehlo.multiply" or aval.size != 1 or aval.dtype not in (dtypes.float32, dtypes.float64):
+    operands = _factors(b, _without_reshapes(b, x))
+    if not operands or aval.size != 1 or aval.dtype not in (dtypes.float32, dtypes.float64):
         return None
     if not (b.runs_once and native_calls.are_possible(b, x.aval)):
         return None
@@ -105,6 +105,20 @@ def _dot(b: Builder, x: Value, aval: ShapedArray) -> Value | None:
     if not _MANY <= x.aval.size <= most // aval.dtype.itemsize:
         return None
     return native_calls.call(b, native.MATVEC, [aval.dtype.itemsize, 1, x.aval.size, 1], list(operands), [aval])[0]
+
+
+def _factors(b: Builder, x: Value) -> Sequence[Value]:
+    """The two arrays whose product `x` is, if it is one; the square of a modulus is `x**2 + 0**2` of real numbers."""
+    name, operands, _ = b.definitions.get(x, ("", (), ""))
+    if name == "stablehlo.multiply":
+        return operands
+    if name == "chlo.square":
+        return [operands[0], operands[0]]
+    if name == "stablehlo.add":
+        factors, zeros = (_factors(b, each) for each in operands)
+        if len(set(factors)) == 1 and zeros and all(b.known_number(each) == 0 for each in zeros):
+            return factors
+    return []
 
 
 def _called(
