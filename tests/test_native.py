@@ -251,6 +251,44 @@ def test_long_sums_are_as_accurate_as_numpys():
 
 
 @BUILT
+@pytest.mark.parametrize(
+    "shape, axes",
+    [((2, 100_000, 80), 1), ((400_000, 80), 0), ((400_000, 5), 0), ((2, 30_000, 500), 1), ((8, 256, 256, 9), (1, 2))],
+)
+def test_sums_of_many_rows_are_exact(shape, axes):
+    x = np.full(shape, 0.1, np.float32)
+    np.testing.assert_allclose(xpr.jit(lambda x: x.sum(axes))(x), x.astype("f8").sum(axes), 5e-7)
+
+
+@BUILT
+@pytest.mark.parametrize("shape", [(2, 2_000_000), (5, 300_000), (400_000, 3), (20_000, 200), (20_000, 700)])
+def test_long_products_are_exact(shape):
+    x, ones = np.full(shape, 0.1, np.float32), [np.ones(n, np.float32) for n in shape]
+    along_rows, along_columns = xpr.jit(lambda x, v, w: (x @ w, v @ x))(x, *ones)
+    np.testing.assert_allclose(along_rows, x.astype("f8").sum(1), 5e-6)
+    np.testing.assert_allclose(along_columns, x.astype("f8").sum(0), 5e-6)
+
+
+@BUILT
+def test_long_programs_before_a_sum():
+    """What is summed is not looked through to its beginning."""
+
+    def doubled(x):
+        for _ in range(60):
+            x = x + x
+        return jnp.sum(x)
+
+    def added(x):
+        total = x
+        for i in range(1200):
+            total = total + x * float(i)
+        return jnp.sum(total)
+
+    for f in doubled, added:
+        assert "xpr_reduce" in xpr.jit(f).lower(np.ones(40, np.float32)).as_text()
+
+
+@BUILT
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("shape", [(32,), (50, 101), (3, 4, 5)])
 def test_sums_of_products_do_not_write_the_products(shape, dtype):
@@ -295,9 +333,11 @@ def test_reductions_that_xla_computes():
     for shape, axes, dtype in (((8,), 0, "f"), ((99,), 0, "u4"), ((1000, 8), 1, "f"), ((6, 2, 7), (0, 2), "f")):
         total = xpr.jit(lambda x, axes=axes: jnp.sum(x, axes))
         assert "xpr_" not in total.lower(np.ones(shape, dtype)).as_text()
-    for f in (lambda x: jnp.sum(x + 1, 1), lambda x: jnp.max(x, 1)):
+    for f, n in (lambda x: jnp.sum(x + 1, 1), 9), (lambda x: jnp.max(x, 1), 32), (lambda x: jnp.prod(x, 1), 32):
         assert "xpr_" not in xpr.jit(f).lower(np.ones((9, 31), np.float32)).as_text()
-        assert "xpr_reduce" in xpr.jit(f).lower(np.ones((9, 31, 2), np.float32)).as_text()
+        for size, is_called in ((n - 1, False), (n, True)):
+            text = xpr.jit(f).lower(np.ones((9, size, 2), np.float32)).as_text()
+            assert ("xpr_reduce" in text) is is_called
     for reduction, most in (jnp.sum, 1 << 26), (jnp.max, 1 << 26), (lambda x: jnp.sum(x + 1), (1 << 18) // CORES):
         for size, is_called in ((most, True), (most + 1, False)):
             x = xpr.ShapeDtypeStruct((size,), np.float32)
@@ -827,7 +867,7 @@ def test_products_of_large_matrices_and_vectors(shape, dtype):
 
 @BUILT
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
-@pytest.mark.parametrize("shape", [(1001, 1003), (3, 400_001), (1, 1_000_003), (40_009, 30)])
+@pytest.mark.parametrize("shape", [(1001, 1003), (3, 400_001), (1, 1_000_003), (9, 140_000), (40_009, 30)])
 def test_rows_of_large_arrays(shape, dtype):
     with enable_x64():
         x = numbers(shape, dtype)

@@ -122,6 +122,24 @@ def test_calls_effects_and_results_of_scalars():
     assert (float(s), int(t)) == (2, 3)
 
 
+def test_scalars_beside_draws_are_computed_as_in_jax():
+    """As all of the program is, bit for bit."""
+
+    def of_scalar(s: Any) -> Any:
+        return chain(jnp.cbrt(s), 2), [f(s) for f in (jnp.log, jnp.exp, jnp.sin, jnp.tan, jnp.cbrt, jnp.expm1)]
+
+    def draws(s: Any, x: Any) -> Any:
+        return of_scalar(s), of_arrays(x) * xpr.random.normal(xpr.random.key(0), (5,))
+
+    def draws_little(s: Any) -> Any:
+        return of_scalar(s), xpr.random.normal(xpr.random.key(0), (5,))
+
+    for s in np.linspace(0.1, 9, 50, dtype=np.float32):
+        got, expected = xpr.jit(draws)(s, np.ones(5, np.float32))[0], xpr.jit(draws_little)(s)[0]
+        xpr.tree.map(np.testing.assert_array_equal, got, expected)
+    assert "@scalars" in xpr.jit(draws).lower(np.float32(1), np.ones(5, np.float32)).as_text()
+
+
 def test_programs_for_elsewhere_have_no_such_function():
     whole = xpr.jit(lambda s, x: chain(s) + of_arrays(x))
     exported = export.export(whole)(np.float32(2), np.ones(5, np.float32))

@@ -146,13 +146,18 @@ def _with_unreduced_as_requested(jaxpr: Jaxpr, out_shardings: Sequence[NamedShar
 
 def _lower_main(builder: Builder, jaxpr: Jaxpr, arguments: list[Value]) -> list[Value]:
     module, mesh = builder.module, builder.module.mesh
-    if module.platform == "cpu" and mesh is None and not (module.exported or module.is_polymorphic):
-        if (split := split_scalars(jaxpr)) is not None:
-            value_of = dict(zip((*jaxpr.constvars, *jaxpr.invars), arguments))
-            function = lower_function(builder, split.jaxpr, "scalars")
-            operands = [value_of[v] for v in split.jaxpr.invars]
-            scalars = builder.call(function, operands, split.jaxpr.out_avals, inline=False, one_kernel=True)
-            return lower_eqns(builder, split.rest, [*(scalars[i] for i in split.results), *arguments])
+    is_plain = module.platform == "cpu" and mesh is None and not (module.exported or module.is_polymorphic)
+    if is_plain and (split := split_scalars(jaxpr)) is not None:
+
+        def body(inner: Builder, scalars: list[Value]) -> list[Value]:
+            inner.draws = draws_numbers(jaxpr)
+            return lower_eqns(inner, split.jaxpr, scalars)
+
+        value_of = dict(zip((*jaxpr.constvars, *jaxpr.invars), arguments))
+        operands = [value_of[v] for v in split.jaxpr.invars]
+        function = module.function("scalars", split.jaxpr.in_avals, body, runs_once=True)
+        scalars = builder.call(function, operands, split.jaxpr.out_avals, inline=False, one_kernel=True)
+        return lower_eqns(builder, split.rest, [*(scalars[i] for i in split.results), *arguments])
     if not isinstance(mesh, MeshOfProcesses):
         return lower_eqns(builder, jaxpr, arguments)
     return builder.manual_region(

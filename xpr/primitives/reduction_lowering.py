@@ -44,8 +44,9 @@ _MOST_AXES = 6
 _OF_LIBRARY = 4096  # the fewest elements that the library reduces
 # Operations and dtypes, by their numbers in backend/c/reduce.c.
 _OF_C = {"stablehlo.add": 0, "stablehlo.maximum": 1, "stablehlo.minimum": 2, "stablehlo.multiply": 3}
+_EXTREMES = ("stablehlo.maximum", "stablehlo.minimum")
 _NUMBERS_OF_C = {dtypes.float32: 0, dtypes.float64: 1, dtypes.int32: 2}
-_MANY = 32  # elements that are reduced to one; fewer of rows that are computed, or of maxima, XLA reduces as soon
+_MANY = 32  # elements that are reduced to one; in some cases fewer, see `_called`
 _SMALL = 1 << 14  # elements of an array
 _COMPUTED_FOR_SUMS = (1 << 20) // CORES  # bytes that are written, and then added, before XLA's threads are awake
 _OF_BITS = ("stablehlo.and", "stablehlo.or")
@@ -95,10 +96,12 @@ def lower_reduction(b: Builder, x: Value, aval: ShapedArray, axes: Sequence[int]
 
 def _dot(b: Builder, x: Value, aval: ShapedArray) -> Value | None:
     """The sum of products of elements, as in norms, by backend/c/matvec.c, which doesn't write the products."""
-    operands = _factors(b, _without_reshapes(b, x))
-    if not operands or aval.size != 1 or aval.dtype not in (dtypes.float32, dtypes.float64):
+    if aval.size != 1 or aval.dtype not in (dtypes.float32, dtypes.float64):
         return None
     if not (b.runs_once and native_calls.are_possible(b, x.aval)):
+        return None
+    operands = _factors(b, _without_reshapes(b, x))
+    if not operands:
         return None
     are_in_memory = not any(_without_reshapes(b, each) in b.definitions for each in operands)
     most = native_calls.LARGEST if are_in_memory else _COMPUTED_FOR_SUMS
@@ -110,15 +113,18 @@ def _dot(b: Builder, x: Value, aval: ShapedArray) -> Value | None:
 def _factors(b: Builder, x: Value) -> Sequence[Value]:
     """The two arrays whose product `x` is, if it is one; the square of a modulus is `x**2 + 0**2` of real numbers."""
     name, operands, _ = b.definitions.get(x, ("", (), ""))
-    if name == "stablehlo.multiply":
-        return operands
+    if name != "stablehlo.add":
+        return _multiplied(b, x)
+    factors, zeros = (_multiplied(b, each) for each in operands)
+    is_square = len(set(factors)) == 1 and zeros and all(b.known_number(each) == 0 for each in zeros)
+    return factors if is_square else []
+
+
+def _multiplied(b: Builder, x: Value) -> Sequence[Value]:
+    name, operands, _ = b.definitions.get(x, ("", (), ""))
     if name == "chlo.square":
         return [operands[0], operands[0]]
-    if name == "stablehlo.add":
-        factors, zeros = (_factors(b, each) for each in operands)
-        if len(set(factors)) == 1 and zeros and all(b.known_number(each) == 0 for each in zeros):
-            return factors
-    return []
+    return operands if name == "stablehlo.multiply" else []
 
 
 def _called(
@@ -137,12 +143,13 @@ def _called(
     shape = x.aval.shape
     n = math.prod(shape[first:end])
     is_in_memory = _without_reshapes(b, x) not in b.definitions
-    is_sum = operation in ("stablehlo.add", "stablehlo.multiply")
-    if is_sum:
+    if operation in ("stablehlo.add", "stablehlo.multiply"):
         most = native_calls.LARGEST if is_in_memory else _COMPUTED_FOR_SUMS
-    are_many_floats = x.aval.dtype in dtypes.FLOATS and x.aval.size > _SMALL
-    are_columns = end < x.aval.ndim
-    few = _FEW_ELEMENTS + 1 if are_columns or (is_in_memory and (is_sum or are_many_floats)) else _MANY
+    few, are_columns = _MANY, end < x.aval.ndim
+    if operation == "stablehlo.add" and (is_in_memory or are_columns):
+        few = _FEW_ELEMENTS + 1
+    elif operation in _EXTREMES and is_in_memory and not are_columns and x.aval.size > _SMALL:
+        few = _FEW_ELEMENTS + 1
     if n < few or not 0 < x.aval.size <= most // x.aval.dtype.itemsize:
         return None
     b.module.work.add_reduction((operation, x.aval, *axes), n)

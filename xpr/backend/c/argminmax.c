@@ -34,7 +34,7 @@ static void find_in_rows(void *argument, long long from, long long to) {
     }
 }
 
-enum { PIECES = 64, BYTES = 8 }; /* at most so many bytes has an element */
+enum { PIECES = 64, BYTES = 8 }; /* the most bytes that an element has */
 
 /* Of one row: the best of each piece, and the best of these. */
 static void find_in_pieces(void *argument, long long from, long long to) {

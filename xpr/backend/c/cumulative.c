@@ -86,7 +86,7 @@ static void compute_rows(void *argument, long long from, long long to) { /* ROWS
     long long *of_all = call->sizes, end = to * ROWS < of_all[0] ? to * ROWS : of_all[0];
     long long sizes[] = {end - from * ROWS, of_all[1], of_all[2], of_all[3], 0, of_all[2]};
     long long first = from * ROWS * of_all[1] * of_all[2] * call->bytes;
-    const void *factors = (const char *)call->operands[0] + first;
+    const void *factors = (const char *)call->operands[0] + first; /* read by recurrences only */
     const char *last = call->operands[call->operands_count - 1];
     call->function(call->result + first, &factors, last + first, sizes);
 }

@@ -9,73 +9,87 @@
 #include "threads.h"
 
 enum { BYTES = 32 }; /* of a register */
-/* Products are summed in blocks of so many, and then the sums of the blocks: less is lost than by adding each to a total. */
-enum { BLOCK = 1 << 15 };
+/* Products are summed in blocks of so many, and then the sums of the blocks: less is lost than by adding each to a total. The
+   blocks are those of two vectors, of rows that are multiplied together, and of a vector times the rows and columns of a tile. */
+enum { BLOCK = 1 << 15, SHORT_BLOCK = 1 << 12, SUMMED = 1 << 10, TILE = 1 << 10 };
 typedef float floats __attribute__((vector_size(BYTES), aligned(sizeof(float))));
 typedef double doubles __attribute__((vector_size(BYTES), aligned(sizeof(double))));
 
 /* The product of two vectors of n numbers, and functions of a matrix of so many rows of n numbers, parts of rows of `whole` ones:
    the matrix times the vector, and the vector times the matrix. Four rows are multiplied together: one sum would wait for
    itself. */
-#define PRODUCTS(number, lanes, processor, attribute)                                                            \
-    attribute static double vector_vector_##number##processor(const void *vector, const void *other, long long n) { \
-        enum { WIDTH = BYTES / sizeof(number), SUMS = 8 };                                                       \
-        const number *x = vector, *y = other;                                                                    \
-        lanes sums[SUMS] = {0};                                                                                  \
-        number total = 0;                                                                                        \
-        long long i = 0;                                                                                         \
-        for (; i + SUMS * WIDTH <= n; i += SUMS * WIDTH)                                                         \
-            for (int j = 0; j < SUMS; j++)                                                                       \
-                sums[j] += *(const lanes *)(x + i + j * WIDTH) * *(const lanes *)(y + i + j * WIDTH);            \
-        for (; i < n; i++) total += x[i] * y[i];                                                                 \
-        for (int half = SUMS / 2; half; half /= 2)                                                               \
-            for (int j = 0; j < half; j++) sums[j] += sums[j + half];                                            \
-        for (int j = 0; j < WIDTH; j++) total += sums[0][j];                                                     \
-        return total;                                                                                            \
-    }                                                                                                            \
-    attribute static void matrix_vector_##number##processor(                                                     \
-        void *results, const void *matrix, const void *factors, long long rows, long long n, long long whole) {  \
-        enum { WIDTH = BYTES / sizeof(number) };                                                                 \
-        number *restrict result = results;                                                                       \
-        const number *vector = factors;                                                                          \
-        for (long long row = 0; row < rows; row += 4) {                                                          \
-            int count = rows - row < 4 ? rows - row : 4;                                                         \
-            const number *a = (const number *)matrix + row * whole, *b = count > 1 ? a + whole : a,              \
-                         *c = count > 2 ? b + whole : a, *d = count > 3 ? c + whole : a;                         \
-            lanes of_a = {0}, of_b = {0}, of_c = {0}, of_d = {0};                                                \
-            number totals[4] = {0};                                                                              \
-            long long i = 0;                                                                                     \
-            for (; i + WIDTH <= n; i += WIDTH) {                                                                 \
-                lanes factor = *(const lanes *)(vector + i);                                                     \
-                of_a += *(const lanes *)(a + i) * factor, of_b += *(const lanes *)(b + i) * factor;              \
-                of_c += *(const lanes *)(c + i) * factor, of_d += *(const lanes *)(d + i) * factor;              \
-            }                                                                                                    \
-            for (; i < n; i++) {                                                                                 \
-                totals[0] += a[i] * vector[i], totals[1] += b[i] * vector[i];                                    \
-                totals[2] += c[i] * vector[i], totals[3] += d[i] * vector[i];                                    \
-            }                                                                                                    \
-            for (int j = 0; j < WIDTH; j++)                                                                      \
-                totals[0] += of_a[j], totals[1] += of_b[j], totals[2] += of_c[j], totals[3] += of_d[j];          \
-            for (int r = 0; r < count; r++) result[row + r] = totals[r];                                         \
-        }                                                                                                        \
-    }                                                                                                            \
-    attribute static void vector_matrix_##number##processor(                                                     \
-        void *results, const void *matrix, const void *factors, long long rows, long long n, long long whole) {  \
-        number *restrict result = results;                                                                       \
-        const number *vector = factors;                                                                          \
-        for (long long j = 0; j < n; j++) result[j] = 0;                                                         \
-        long long row = 0;                                                                                       \
-        for (; row + 4 <= rows; row += 4) {                                                                      \
-            const number *a = (const number *)matrix + row * whole, *b = a + whole, *c = b + whole,              \
-                         *d = c + whole, *of_rows = vector + row;                                                \
-            for (long long j = 0; j < n; j++)                                                                    \
-                result[j] += (of_rows[0] * a[j] + of_rows[1] * b[j]) + (of_rows[2] * c[j] + of_rows[3] * d[j]);  \
-        }                                                                                                        \
-        for (; row < rows; row++)                                                                                \
-            for (long long j = 0; j < n; j++) result[j] += vector[row] * ((const number *)matrix)[row * whole + j]; \
-    }                                                                                                            \
-    static const struct functions functions_##number##processor = {                                              \
-        vector_vector_##number##processor, matrix_vector_##number##processor, vector_matrix_##number##processor, \
+#define PRODUCTS(number, lanes, processor, attribute)                                                                           \
+    attribute static double vector_vector_##number##processor(const void *vector, const void *other, long long n) {             \
+        enum { WIDTH = BYTES / sizeof(number), SUMS = 8 };                                                                      \
+        const number *x = vector, *y = other;                                                                                   \
+        lanes sums[SUMS] = {0};                                                                                                 \
+        number total = 0;                                                                                                       \
+        long long i = 0;                                                                                                        \
+        for (; i + SUMS * WIDTH <= n; i += SUMS * WIDTH)                                                                        \
+            for (int j = 0; j < SUMS; j++)                                                                                      \
+                sums[j] += *(const lanes *)(x + i + j * WIDTH) * *(const lanes *)(y + i + j * WIDTH);                           \
+        for (; i < n; i++) total += x[i] * y[i];                                                                                \
+        for (int half = SUMS / 2; half; half /= 2)                                                                              \
+            for (int j = 0; j < half; j++) sums[j] += sums[j + half];                                                           \
+        for (int j = 0; j < WIDTH; j++) total += sums[0][j];                                                                    \
+        return total;                                                                                                           \
+    }                                                                                                                           \
+    attribute static void matrix_vector_##number##processor(                                                                    \
+        void *results, const void *matrix, const void *factors, long long rows, long long n, long long whole) {                 \
+        enum { WIDTH = BYTES / sizeof(number) };                                                                                \
+        number *restrict result = results;                                                                                      \
+        const number *vector = factors;                                                                                         \
+        for (long long row = 0; row < rows; row += 4) {                                                                         \
+            int count = rows - row < 4 ? rows - row : 4;                                                                        \
+            const number *a = (const number *)matrix + row * whole, *b = count > 1 ? a + whole : a,                             \
+                         *c = count > 2 ? b + whole : a, *d = count > 3 ? c + whole : a;                                        \
+            number totals[4] = {0};                                                                                             \
+            for (long long start = 0, end; start < n; start = end) {                                                            \
+                end = n - start < SHORT_BLOCK ? n : start + SHORT_BLOCK;                                                        \
+                lanes of_a = {0}, of_b = {0}, of_c = {0}, of_d = {0};                                                           \
+                number rest[4] = {0};                                                                                           \
+                long long i = start;                                                                                            \
+                for (; i + WIDTH <= end; i += WIDTH) {                                                                          \
+                    lanes factor = *(const lanes *)(vector + i);                                                                \
+                    of_a += *(const lanes *)(a + i) * factor, of_b += *(const lanes *)(b + i) * factor;                         \
+                    of_c += *(const lanes *)(c + i) * factor, of_d += *(const lanes *)(d + i) * factor;                         \
+                }                                                                                                               \
+                for (; i < end; i++) {                                                                                          \
+                    rest[0] += a[i] * vector[i], rest[1] += b[i] * vector[i];                                                   \
+                    rest[2] += c[i] * vector[i], rest[3] += d[i] * vector[i];                                                   \
+                }                                                                                                               \
+                for (int j = 0; j < WIDTH; j++) rest[0] += of_a[j], rest[1] += of_b[j], rest[2] += of_c[j], rest[3] += of_d[j]; \
+                for (int r = 0; r < 4; r++) totals[r] += rest[r];                                                               \
+            }                                                                                                                   \
+            for (int r = 0; r < count; r++) result[row + r] = totals[r];                                                        \
+        }                                                                                                                       \
+    }                                                                                                                           \
+    attribute static void vector_matrix_##number##processor(                                                                    \
+        void *results, const void *matrix, const void *factors, long long rows, long long n, long long whole) {                 \
+        number *restrict result = results;                                                                                      \
+        const number *vector = factors;                                                                                         \
+        for (long long j = 0; j < n; j++) result[j] = 0;                                                                        \
+        for (long long first = 0, end; first < rows; first = end) {                                                             \
+            end = rows - first < SUMMED ? rows : first + SUMMED;                                                                \
+            for (long long at = 0; at < n; at += TILE) {                                                                        \
+                number tile[TILE] = {0};                                                                                        \
+                int width = n - at < TILE ? n - at : TILE;                                                                      \
+                long long row = first;                                                                                          \
+                for (; row + 4 <= end; row += 4) {                                                                              \
+                    const number *a = (const number *)matrix + row * whole + at, *b = a + whole, *c = b + whole,                \
+                                 *d = c + whole, *of_rows = vector + row;                                                       \
+                    for (int j = 0; j < width; j++)                                                                             \
+                        tile[j] += (of_rows[0] * a[j] + of_rows[1] * b[j]) + (of_rows[2] * c[j] + of_rows[3] * d[j]);           \
+                }                                                                                                               \
+                for (; row < end; row++)                                                                                        \
+                    for (int j = 0; j < width; j++)                                                                             \
+                        tile[j] += vector[row] * ((const number *)matrix)[row * whole + at + j];                                \
+                for (int j = 0; j < width; j++) result[at + j] += tile[j];                                                      \
+            }                                                                                                                   \
+        }                                                                                                                       \
+    }                                                                                                                           \
+    static const struct functions functions_##number##processor = {                                                             \
+        vector_vector_##number##processor, matrix_vector_##number##processor, vector_matrix_##number##processor,                \
     };
 
 struct functions {
@@ -88,7 +102,7 @@ PRODUCTS(double, doubles, , )
 PRODUCTS(float, floats, _avx2, WITH_AVX2)
 PRODUCTS(double, doubles, _avx2, WITH_AVX2)
 
-enum { TOGETHER = 4, COLUMNS = 64 };
+enum { TOGETHER = 4, COLUMNS = 64, FEW_COLUMNS = 4 * COLUMNS, PIECES = 32, MANY_ROWS = 8 * PIECES };
 
 struct call {
     struct functions functions;
@@ -119,6 +133,30 @@ static void multiply_columns(void *argument, long long from, long long to) { /* 
     call->functions.vector_matrix(call->result + at, call->matrix + at, call->vector, call->rows, end - first, call->n);
 }
 
+static void multiply_pieces(void *argument, long long from, long long to) { /* of the vector and of the matrix's rows */
+    struct call *call = argument;
+    long long n = call->n, bytes = call->bytes;
+    for (long long piece = from; piece < to; piece++) {
+        long long first = call->rows * piece / PIECES, rows = call->rows * (piece + 1) / PIECES - first;
+        const char *matrix = call->matrix + first * n * bytes, *vector = call->vector + first * bytes;
+        call->functions.vector_matrix(call->result + piece * n * bytes, matrix, vector, rows, n, n);
+    }
+}
+
+/* A vector times a matrix of few columns: the sum of the pieces' results. */
+static void multiply_many_rows(struct call *call, double nanoseconds) {
+    double of_pieces[PIECES * FEW_COLUMNS], ones[PIECES];
+    void *result = call->result;
+    call->result = (char *)of_pieces;
+    xpr_divide(multiply_pieces, call, PIECES, nanoseconds / PIECES);
+    for (int i = 0; i < PIECES; i++)
+        if (call->bytes == sizeof(double))
+            ones[i] = 1;
+        else
+            ((float *)ones)[i] = 1;
+    call->functions.vector_matrix(result, of_pieces, ones, PIECES, call->n, call->n);
+}
+
 /* The sum of the blocks' products. */
 static double sum_of_blocks(struct call *call, double nanoseconds) {
     enum { FEW = 64 };
@@ -144,14 +182,18 @@ void xpr_matvec(void *result, const void **operands, const char *text, size_t le
     struct functions narrow = has_avx2() ? functions_float_avx2 : functions_float;
     struct call call = {is_wide ? wide : narrow, result, operands[0], operands[1], bytes, rows, n};
     double nanoseconds = NANOSECONDS_A_BYTE * rows * n * bytes;
-    if (along_rows && rows == 1) {
-        double product = sum_of_blocks(&call, nanoseconds);
-        if (is_wide)
-            *(double *)result = product;
-        else
-            *(float *)result = (float)product;
-    } else if (along_rows) {
+    if (along_rows && (rows == 1 || (rows <= TOGETHER && n > BLOCK))) {
+        for (long long row = 0; row < rows; row++, call.matrix += n * bytes) {
+            double product = sum_of_blocks(&call, nanoseconds / rows);
+            if (is_wide)
+                ((double *)result)[row] = product;
+            else
+                ((float *)result)[row] = (float)product;
+        }
+    } else if (along_rows)
         xpr_divide(multiply_rows, &call, (rows + TOGETHER - 1) / TOGETHER, nanoseconds * TOGETHER / rows);
-    } else
+    else if (n <= FEW_COLUMNS && rows >= MANY_ROWS)
+        multiply_many_rows(&call, nanoseconds);
+    else
         xpr_divide(multiply_columns, &call, (n + COLUMNS - 1) / COLUMNS, nanoseconds * COLUMNS / n);
 }

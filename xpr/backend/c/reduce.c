@@ -9,7 +9,8 @@
 #include "text.h"
 #include "threads.h"
 
-enum { WIDTH = 128 }; /* partial results, which don't wait for each other */
+enum { WIDTH = 128 };                 /* partial results, which don't wait for each other */
+enum { TOGETHER = 32, TILE = 1024 }; /* rows, and numbers of each, that are summed before they are added to all, as doubles */
 
 #define SUM(x, y) ((x) + (y))
 #define PRODUCT(x, y) ((x) * (y))
@@ -62,7 +63,7 @@ typedef int64_t masks_of_8_bytes __attribute__((vector_size(64)));
         number first = best[0], total = sum[0];                                                                          \
         for (int j = 1; j < FEW; j++) first = IS_BETTER(best[j], first) ? best[j] : first, total += sum[j];              \
         *result = first;                                                                                                 \
-        return total == total;                                                                                         \
+        return total == total;                                                                                           \
     }
 
 #define IS_GREATER(x, y) ((x) > (y))
@@ -109,46 +110,60 @@ DEFINE_SUM(sum_of_integers, uint32_t, integers, masks_of_4_bytes) /* modulo 2^32
 /* For each of `outer` blocks: its `n` rows of `inner` numbers are combined to one, several short rows at a time. Long ones may be
    parts of rows of `whole` numbers. Where there is one number in a row, OF_NUMBERS may find the result, and returns whether it
    has. */
-#define REDUCE(name, number, COMBINED, start, OF_NUMBERS)                                                                \
+#define REDUCE(name, number, wide, COMBINED, start, OF_NUMBERS)                                                          \
     FOR_EACH_PROCESSOR void xpr_##name(void *results, const void *numbers, const long long *sizes) {                     \
         number *restrict result = results;                                                                               \
         const number *x = numbers;                                                                                       \
         long long outer = sizes[0], n = sizes[1], inner = sizes[2], whole = sizes[3];                                    \
         for (long long block = 0; block < outer; block++, x += n * whole, result += whole) {                             \
-            if (inner > WIDTH / 2) {                                                                                     \
-                for (long long j = 0; j < inner; j++) result[j] = start;                                                 \
-                for (long long i = 0; i < n; i++)                                                                        \
-                    for (long long j = 0; j < inner; j++) result[j] = COMBINED(result[j], x[i * whole + j]);             \
-                continue;                                                                                                \
+            for (long long at = 0; inner > WIDTH / 2 && at < inner; at += TILE) {                                        \
+                wide all[TILE];                                                                                          \
+                number some[TILE];                                                                                       \
+                int width = inner - at < TILE ? inner - at : TILE;                                                       \
+                for (int j = 0; j < width; j++) all[j] = start;                                                          \
+                for (long long first = 0, end; first < n; first = end) {                                                 \
+                    end = n - first < TOGETHER ? n : first + TOGETHER;                                                   \
+                    for (int j = 0; j < width; j++) some[j] = x[first * whole + at + j];                                 \
+                    for (long long i = first + 1; i < end; i++)                                                          \
+                        for (int j = 0; j < width; j++) some[j] = COMBINED(some[j], x[i * whole + at + j]);              \
+                    for (int j = 0; j < width; j++) all[j] = COMBINED(all[j], (wide)some[j]);                            \
+                }                                                                                                        \
+                for (int j = 0; j < width; j++) result[at + j] = (number)all[j];                                         \
             }                                                                                                            \
-            if (inner == 1 && OF_NUMBERS(x, n, result)) continue;                                                        \
-            number partial[WIDTH];                                                                                       \
+            if (inner > WIDTH / 2 || (inner == 1 && OF_NUMBERS(x, n, result))) continue;                                 \
+            wide all[WIDTH];                                                                                             \
+            number some[WIDTH];                                                                                          \
             long long rows = n < WIDTH / inner ? n : WIDTH / inner, width = rows * inner, i = 0;                         \
-            for (long long j = 0; j < width; j++) partial[j] = start;                                                    \
-            for (; i + width <= n * inner; i += width)                                                                   \
-                for (long long j = 0; j < width; j++) partial[j] = COMBINED(partial[j], x[i + j]);                       \
-            for (long long j = 0; i + j < n * inner; j++) partial[j] = COMBINED(partial[j], x[i + j]);                   \
+            for (long long j = 0; j < width; j++) all[j] = start;                                                        \
+            while (i + width <= n * inner) {                                                                             \
+                for (long long j = 0; j < width; j++) some[j] = x[i + j];                                                \
+                i += width;                                                                                              \
+                for (int times = 1; times < TOGETHER && i + width <= n * inner; times++, i += width)                     \
+                    for (long long j = 0; j < width; j++) some[j] = COMBINED(some[j], x[i + j]);                         \
+                for (long long j = 0; j < width; j++) all[j] = COMBINED(all[j], (wide)some[j]);                          \
+            }                                                                                                            \
+            for (long long j = 0; i + j < n * inner; j++) all[j] = COMBINED(all[j], (wide)x[i + j]);                     \
             while (rows > 1) {                                                                                           \
                 long long half = (rows + 1) / 2 * inner;                                                                 \
-                for (long long j = 0; j < rows * inner - half; j++) partial[j] = COMBINED(partial[j], partial[half + j]);\
+                for (long long j = 0; j < rows * inner - half; j++) all[j] = COMBINED(all[j], all[half + j]);            \
                 rows = (rows + 1) / 2;                                                                                   \
             }                                                                                                            \
-            for (long long j = 0; j < inner; j++) result[j] = partial[j];                                                \
+            for (long long j = 0; j < inner; j++) result[j] = (number)all[j];                                            \
         }                                                                                                                \
     }
 
-REDUCE(sum_float, float, SUM, 0, sum_of_floats)
-REDUCE(sum_double, double, SUM, 0, sum_of_doubles)
-REDUCE(sum_integer, uint32_t, SUM, 0, sum_of_integers)
-REDUCE(max_float, float, MAXIMUM, -INFINITY, greatest_float)
-REDUCE(max_double, double, MAXIMUM, -INFINITY, greatest_double)
-REDUCE(max_integer, int32_t, MAXIMUM, INT32_MIN, NONE)
-REDUCE(min_float, float, MINIMUM, INFINITY, least_float)
-REDUCE(min_double, double, MINIMUM, INFINITY, least_double)
-REDUCE(min_integer, int32_t, MINIMUM, INT32_MAX, NONE)
-REDUCE(product_float, float, PRODUCT, 1, NONE)
-REDUCE(product_double, double, PRODUCT, 1, NONE)
-REDUCE(product_integer, uint32_t, PRODUCT, 1, NONE)
+REDUCE(sum_float, float, double, SUM, 0, sum_of_floats)
+REDUCE(sum_double, double, double, SUM, 0, sum_of_doubles)
+REDUCE(sum_integer, uint32_t, uint32_t, SUM, 0, sum_of_integers)
+REDUCE(max_float, float, float, MAXIMUM, -INFINITY, greatest_float)
+REDUCE(max_double, double, double, MAXIMUM, -INFINITY, greatest_double)
+REDUCE(max_integer, int32_t, int32_t, MAXIMUM, INT32_MIN, NONE)
+REDUCE(min_float, float, float, MINIMUM, INFINITY, least_float)
+REDUCE(min_double, double, double, MINIMUM, INFINITY, least_double)
+REDUCE(min_integer, int32_t, int32_t, MINIMUM, INT32_MAX, NONE)
+REDUCE(product_float, float, float, PRODUCT, 1, NONE)
+REDUCE(product_double, double, double, PRODUCT, 1, NONE)
+REDUCE(product_integer, uint32_t, uint32_t, PRODUCT, 1, NONE)
 
 typedef void (*reduction)(void *result, const void *x, const long long *sizes);
 static const reduction reductions[4][3] = {
@@ -158,13 +173,13 @@ static const reduction reductions[4][3] = {
     {xpr_product_float, xpr_product_double, xpr_product_integer},
 };
 
-enum { PIECES = 32, MANY_ROWS = 8 * PIECES, LONG_ROW = 1 << 15 }; /* of few or long rows the columns are divided */
+enum { PIECES = 32, MANY_ROWS = 8 * PIECES, LONG_ROW = 1 << 15, FEW_BLOCKS = 8 }; /* of few or long rows columns are divided */
 
 struct call {
     reduction of_processor;
     char *result;
     const char *x;
-    long long bytes, outer, n, inner;
+    long long bytes, n, inner;
 };
 
 static void reduce_blocks(void *argument, long long from, long long to) {
@@ -174,20 +189,38 @@ static void reduce_blocks(void *argument, long long from, long long to) {
     call->of_processor(call->result + from * row, call->x + from * call->n * row, sizes);
 }
 
-static void reduce_columns(void *argument, long long from, long long to) { /* WIDTH of them each, and the rest with the last */
+/* Of a block: WIDTH columns each, and the rest with the last. */
+static void reduce_columns(void *argument, long long from, long long to) {
     struct call *call = argument;
     long long first = from * WIDTH, end = to == call->inner / WIDTH ? call->inner : to * WIDTH;
-    long long sizes[] = {call->outer, call->n, end - first, call->inner};
+    long long sizes[] = {1, call->n, end - first, call->inner};
     call->of_processor(call->result + first * call->bytes, call->x + first * call->bytes, sizes);
 }
 
-static void reduce_pieces(void *argument, long long from, long long to) { /* of the rows of a block */
+/* Of a block: some of its rows each. */
+static void reduce_pieces(void *argument, long long from, long long to) {
     struct call *call = argument;
     for (long long piece = from; piece < to; piece++) {
         long long first = call->n * piece / PIECES, end = call->n * (piece + 1) / PIECES, row = call->inner * call->bytes;
         long long sizes[] = {1, end - first, call->inner, call->inner};
         call->of_processor(call->result + piece * row, call->x + first * row, sizes);
     }
+}
+
+static void reduce_block(struct call call, double nanoseconds) {
+    int is_divided = call.n >= MANY_ROWS && call.inner <= LONG_ROW;
+    void *of_pieces = is_divided ? malloc(PIECES * call.inner * call.bytes) : NULL;
+    if (of_pieces) { /* so many whatever threads there are, for equal sums */
+        void *result = call.result;
+        long long sizes[] = {1, PIECES, call.inner, call.inner};
+        call.result = of_pieces;
+        xpr_divide(reduce_pieces, &call, PIECES, nanoseconds / PIECES);
+        call.of_processor(result, of_pieces, sizes);
+        free(of_pieces);
+    } else if (call.inner > WIDTH)
+        xpr_divide(reduce_columns, &call, call.inner / WIDTH, nanoseconds * WIDTH / call.inner);
+    else
+        reduce_blocks(&call, 0, 1);
 }
 
 /* "operation dtype outer n inner": the sums (0), maxima (1), minima (2) or products (3) over the middle one of three axes of
@@ -197,19 +230,11 @@ void xpr_reduce(void *result, const void **operands, const char *text, size_t le
     (void)status;
     read_numbers(text, length, numbers, 5);
     long long operation = numbers[0], dtype = numbers[1], outer = numbers[2], n = numbers[3], inner = numbers[4];
-    struct call call = {reductions[operation][dtype], result, operands[0], dtype == 1 ? 8 : 4, outer, n, inner};
+    struct call call = {reductions[operation][dtype], result, operands[0], dtype == 1 ? 8 : 4, n, inner};
     double nanoseconds = NANOSECONDS_A_BYTE * n * inner * call.bytes; /* for a block */
-    int is_divided = outer == 1 && n >= MANY_ROWS && inner <= LONG_ROW && nanoseconds >= WORTH_A_THREAD;
-    if (is_divided && (call.result = malloc(PIECES * inner * call.bytes))) { /* so many whatever threads there are, for equal sums */
-        long long sizes[] = {1, PIECES, inner, inner};
-        xpr_divide(reduce_pieces, &call, PIECES, nanoseconds / PIECES);
-        call.of_processor(result, call.result, sizes);
-        free(call.result);
+    if (outer > FEW_BLOCKS || nanoseconds < WORTH_A_THREAD) {
+        xpr_divide(reduce_blocks, &call, outer, nanoseconds);
         return;
     }
-    call.result = result;
-    if (outer == 1 && inner > WIDTH)
-        xpr_divide(reduce_columns, &call, inner / WIDTH, nanoseconds * WIDTH / inner);
-    else
-        xpr_divide(reduce_blocks, &call, outer, nanoseconds);
+    for (; outer; outer--, call.x += n * inner * call.bytes, call.result += inner * call.bytes) reduce_block(call, nanoseconds);
 }

@@ -1,7 +1,7 @@
 /* Sorting, and selecting by rank, on CPU, called from compiled programs.
 
    XLA:CPU calls `f(result, operands, text, length, status)`; several results are an array of pointers. The text gives
-   sizes. Memory to work in is a result, too: nothing here fails if there is no more. */
+   sizes. Memory to work in is a result, too; threads that divide rows have more, if there is more. */
 
 #include <limits.h>
 #include <stdint.h>
@@ -81,7 +81,7 @@ void xpr_set_sorts(void *of_int32, void *of_int64) {
 
 /* Sorts a row by NumPy's function or by buckets; returns where its numbers are in the end, in the row or in `work`. */
 #define DEFINE_SORT_OF_ROW(name, TYPE, sort_by_numpy, sort_by_buckets)         \
-    static TYPE *name(TYPE *row, TYPE *work, long long n) {             \
+    static TYPE *name(TYPE *row, TYPE *work, long long n) {                    \
         if (n > most_by_numpy) return sort_by_buckets(row, work, n);           \
         sort_by_numpy(row, n, NULL);                                           \
         return row;                                                            \
@@ -93,75 +93,75 @@ DEFINE_SORT_OF_ROW(sorted_64, uint64_t, sort_int64, sort_64)
 /* A long row is sorted in pieces by several threads, which then merge two of them at a time, chunk by chunk. */
 enum { LONG = 1 << 17, CHUNKS = 64, MOST_PIECES = 16 };
 
-#define DEFINE_SORT_OF_LONG_ROW(name, TYPE, SIGNED)                                                                     \
-    struct name {                                                                                                       \
-        TYPE *row, *work;                                                                                               \
-        long long n, pieces, merged; /* so many pieces are in each of two runs that become one */                       \
-        TYPE *(*sort)(TYPE * from, TYPE * work, long long n);                                                           \
-        TYPE *sorted; /* where the pieces go: there, and from one array to the other by each merging, to the row */     \
-    };                                                                                                                  \
-    static void name##_pieces(void *argument, long long from, long long to) {                                           \
-        struct name *s = argument;                                                                                      \
-        for (long long piece = from; piece < to; piece++) {                                                             \
-            long long first = s->n * piece / s->pieces, n = s->n * (piece + 1) / s->pieces - first;                     \
-            TYPE *sorted = s->sort(s->row + first, s->work + first, n);                                                 \
-            if (sorted != s->sorted + first) memcpy(s->sorted + first, sorted, n * sizeof(TYPE));                       \
-        }                                                                                                               \
-    }                                                                                                                   \
-    /* Merges two runs, from both ends at once, since each step waits for the one before it. */                         \
-    static void name##_merge(const TYPE *a, const TYPE *a_end, const TYPE *b, const TYPE *b_end, TYPE *out) {           \
-        TYPE *out_end = out + (a_end - a) + (b_end - b);                                                                \
-        for (long long steps; (steps = (a_end - a < b_end - b ? a_end - a : b_end - b) / 2) > 0;)                       \
-            for (; steps; steps--) {                                                                                    \
-                TYPE x = *a, y = *b, last_x = a_end[-1], last_y = b_end[-1];                                            \
-                long long from_b = (SIGNED)y < (SIGNED)x, last_from_b = (SIGNED)last_y >= (SIGNED)last_x;               \
-                *out++ = x ^ ((x ^ y) & -(TYPE)from_b); /* compilers make a branch of `?`, which processors mispredict */ \
-                *--out_end = last_x ^ ((last_x ^ last_y) & -(TYPE)last_from_b);                                         \
-                b += from_b, a += 1 - from_b;                                                                           \
-                b_end -= last_from_b, a_end -= 1 - last_from_b;                                                         \
-            }                                                                                                           \
-        while (a < a_end && b < b_end) *out++ = (SIGNED)*b < (SIGNED)*a ? *b++ : *a++;                                  \
-        memcpy(out, a, (a_end - a) * sizeof(TYPE));                                                                     \
-        memcpy(out + (a_end - a), b, (b_end - b) * sizeof(TYPE));                                                       \
-    }                                                                                                                   \
-    /* How many of the first k merged numbers are of the first run. */                                                  \
-    static long long name##_of_first(const TYPE *a, long long m, const TYPE *b, long long n, long long k) {             \
-        long long low = k > n ? k - n : 0, high = k < m ? k : m;                                                        \
-        while (low < high) {                                                                                            \
-            long long middle = (low + high) / 2;                                                                        \
-            if ((SIGNED)a[middle] <= (SIGNED)b[k - middle - 1])                                                         \
-                low = middle + 1;                                                                                       \
-            else                                                                                                        \
-                high = middle;                                                                                          \
-        }                                                                                                               \
-        return low;                                                                                                     \
-    }                                                                                                                   \
-    static void name##_chunks(void *argument, long long from, long long to) {                                           \
-        struct name *s = argument;                                                                                      \
-        long long in_run = CHUNKS / s->pieces * s->merged;                                                              \
-        const TYPE *runs = s->sorted;                                                                                   \
-        TYPE *merged = s->sorted == s->row ? s->work : s->row;                                                          \
-        for (long long chunk = from; chunk < to; chunk++) {                                                             \
-            long long run = chunk / (2 * in_run) * 2 * in_run, start = s->n * run / CHUNKS;                             \
-            long long middle = s->n * (run + in_run) / CHUNKS, end = s->n * (run + 2 * in_run) / CHUNKS;                \
-            const TYPE *first = runs + start, *second = runs + middle;                                                  \
-            long long k = s->n * chunk / CHUNKS - start, next_k = s->n * (chunk + 1) / CHUNKS - start;                  \
-            long long at = name##_of_first(first, middle - start, second, end - middle, k);                             \
-            long long next = name##_of_first(first, middle - start, second, end - middle, next_k);                      \
-            name##_merge(first + at, first + next, second + k - at, second + next_k - next, merged + start + k);        \
-        }                                                                                                               \
-    }                                                                                                                   \
-    static void name(TYPE *row, TYPE *work, long long n, TYPE *(*sort)(TYPE * from, TYPE * work, long long n)) {        \
-        struct name s = {.row = row, .work = work, .n = n, .pieces = 1, .merged = 1, .sort = sort, .sorted = row};      \
-        while (n >= LONG && s.pieces < MOST_PIECES && 2 * s.pieces <= xpr_threads()) {                                  \
-            s.pieces *= 2;                                                                                              \
-            s.sorted = s.sorted == row ? work : row;                                                                    \
-        }                                                                                                               \
-        xpr_divide(name##_pieces, &s, s.pieces, 3.0 * n / s.pieces);                                                    \
-        for (; s.merged < s.pieces; s.merged *= 2) {                                                                    \
-            xpr_divide(name##_chunks, &s, CHUNKS, 2.0 * n / CHUNKS);                                                    \
-            s.sorted = s.sorted == row ? work : row;                                                                    \
-        }                                                                                                               \
+#define DEFINE_SORT_OF_LONG_ROW(name, TYPE, SIGNED)                                                                           \
+    struct name {                                                                                                             \
+        TYPE *row, *work;                                                                                                     \
+        long long n, pieces, merged; /* so many pieces are in each of two runs that become one */                             \
+        TYPE *(*sort)(TYPE * from, TYPE * work, long long n);                                                                 \
+        TYPE *sorted; /* where the pieces go: there, and from one array to the other by each merging, to the row */           \
+    };                                                                                                                        \
+    static void name##_pieces(void *argument, long long from, long long to) {                                                 \
+        struct name *s = argument;                                                                                            \
+        for (long long piece = from; piece < to; piece++) {                                                                   \
+            long long first = s->n * piece / s->pieces, n = s->n * (piece + 1) / s->pieces - first;                           \
+            TYPE *sorted = s->sort(s->row + first, s->work + first, n);                                                       \
+            if (sorted != s->sorted + first) memcpy(s->sorted + first, sorted, n * sizeof(TYPE));                             \
+        }                                                                                                                     \
+    }                                                                                                                         \
+    /* Merges two runs, from both ends at once, since each step waits for the one before it. */                               \
+    static void name##_merge(const TYPE *a, const TYPE *a_end, const TYPE *b, const TYPE *b_end, TYPE *out) {                 \
+        TYPE *out_end = out + (a_end - a) + (b_end - b);                                                                      \
+        for (long long steps; (steps = (a_end - a < b_end - b ? a_end - a : b_end - b) / 2) > 0;)                             \
+            for (; steps; steps--) {                                                                                          \
+                TYPE x = *a, y = *b, last_x = a_end[-1], last_y = b_end[-1];                                                  \
+                long long from_b = (SIGNED)y < (SIGNED)x, last_from_b = (SIGNED)last_y >= (SIGNED)last_x;                     \
+                *out++ = x ^ ((x ^ y) & -(TYPE)from_b); /* compilers make a branch of `?`, which processors mispredict */     \
+                *--out_end = last_x ^ ((last_x ^ last_y) & -(TYPE)last_from_b);                                               \
+                b += from_b, a += 1 - from_b;                                                                                 \
+                b_end -= last_from_b, a_end -= 1 - last_from_b;                                                               \
+            }                                                                                                                 \
+        while (a < a_end && b < b_end) *out++ = (SIGNED)*b < (SIGNED)*a ? *b++ : *a++;                                        \
+        memcpy(out, a, (a_end - a) * sizeof(TYPE));                                                                           \
+        memcpy(out + (a_end - a), b, (b_end - b) * sizeof(TYPE));                                                             \
+    }                                                                                                                         \
+    /* How many of the first k merged numbers are of the first run. */                                                        \
+    static long long name##_of_first(const TYPE *a, long long m, const TYPE *b, long long n, long long k) {                   \
+        long long low = k > n ? k - n : 0, high = k < m ? k : m;                                                              \
+        while (low < high) {                                                                                                  \
+            long long middle = (low + high) / 2;                                                                              \
+            if ((SIGNED)a[middle] <= (SIGNED)b[k - middle - 1])                                                               \
+                low = middle + 1;                                                                                             \
+            else                                                                                                              \
+                high = middle;                                                                                                \
+        }                                                                                                                     \
+        return low;                                                                                                           \
+    }                                                                                                                         \
+    static void name##_chunks(void *argument, long long from, long long to) {                                                 \
+        struct name *s = argument;                                                                                            \
+        long long in_run = CHUNKS / s->pieces * s->merged;                                                                    \
+        const TYPE *runs = s->sorted;                                                                                         \
+        TYPE *merged = s->sorted == s->row ? s->work : s->row;                                                                \
+        for (long long chunk = from; chunk < to; chunk++) {                                                                   \
+            long long run = chunk / (2 * in_run) * 2 * in_run, start = s->n * run / CHUNKS;                                   \
+            long long middle = s->n * (run + in_run) / CHUNKS, end = s->n * (run + 2 * in_run) / CHUNKS;                      \
+            const TYPE *first = runs + start, *second = runs + middle;                                                        \
+            long long k = s->n * chunk / CHUNKS - start, next_k = s->n * (chunk + 1) / CHUNKS - start;                        \
+            long long at = name##_of_first(first, middle - start, second, end - middle, k);                                   \
+            long long next = name##_of_first(first, middle - start, second, end - middle, next_k);                            \
+            name##_merge(first + at, first + next, second + k - at, second + next_k - next, merged + start + k);              \
+        }                                                                                                                     \
+    }                                                                                                                         \
+    static void name(TYPE *row, TYPE *work, long long n, TYPE *(*sort)(TYPE * from, TYPE * work, long long n), int threads) { \
+        struct name s = {.row = row, .work = work, .n = n, .pieces = 1, .merged = 1, .sort = sort, .sorted = row};            \
+        while (n >= LONG && s.pieces < MOST_PIECES && 2 * s.pieces <= threads) {                                              \
+            s.pieces *= 2;                                                                                                    \
+            s.sorted = s.sorted == row ? work : row;                                                                          \
+        }                                                                                                                     \
+        xpr_divide(name##_pieces, &s, s.pieces, 3.0 * n / s.pieces);                                                          \
+        for (; s.merged < s.pieces; s.merged *= 2) {                                                                          \
+            xpr_divide(name##_chunks, &s, CHUNKS, 2.0 * n / CHUNKS);                                                          \
+            s.sorted = s.sorted == row ? work : row;                                                                          \
+        }                                                                                                                     \
     }
 
 DEFINE_SORT_OF_LONG_ROW(sort_long_32, uint32_t, int32_t)
@@ -169,11 +169,12 @@ DEFINE_SORT_OF_LONG_ROW(sort_long_64, uint64_t, int64_t)
 
 static void sort_rows(struct groups *groups, long long row, long long end, void *work) {
     long long n = groups->sizes[1], bytes = groups->sizes[2];
+    int threads = groups->count > 1 ? 1 : xpr_threads(); /* of several groups each is computed by one */
     for (char *x = (char *)groups->results[0] + row * n * bytes; row < end; row++, x += n * bytes)
         if (bytes == 8)
-            sort_long_64((uint64_t *)x, work, n, sorted_64);
+            sort_long_64((uint64_t *)x, work, n, sorted_64, threads);
         else
-            sort_long_32((uint32_t *)x, work, n, sorted_32);
+            sort_long_32((uint32_t *)x, work, n, sorted_32, threads);
 }
 
 /* "rows n bytes": rows of n signed integers of so many bytes, each sorted in place: the first result is the operand. The second
@@ -182,11 +183,13 @@ void xpr_sort(void **results, const void **operands, const char *text, size_t le
     struct groups groups = {.results = results, .operands = operands, .compute = sort_rows};
     (void)status;
     read_numbers(text, length, groups.sizes, 3);
+    groups.divides_rows = groups.sizes[1] >= LONG;
     compute_groups(&groups, results[1], groups.sizes[1] * groups.sizes[2], 2.5 * groups.sizes[1]);
 }
 
 static void order_rows(struct groups *groups, long long row, long long end, void *memory) {
     long long n = groups->sizes[1], keys = groups->sizes[2];
+    int threads = groups->count > 1 ? 1 : xpr_threads();
     uint64_t *work = memory;
     for (; row < end; row++) {
         uint32_t *order = (uint32_t *)groups->results[0] + row * n;
@@ -197,7 +200,7 @@ static void order_rows(struct groups *groups, long long row, long long end, void
             if (n <= most_by_numpy && n <= MANY)
                 sort_int64(work, n, NULL);
             else
-                sort_long_64(work, work + n, n, sort_high_halves);
+                sort_long_64(work, work + n, n, sort_high_halves, threads);
             uint32_t *next = (uint32_t *)(work + n);
             for (long long i = 0; i < n; i++) next[i] = order[(uint32_t)work[i]];
             memcpy(order, next, n * sizeof *order);
@@ -212,6 +215,7 @@ void xpr_order(void **results, const void **operands, const char *text, size_t l
     (void)status;
     read_numbers(text, length, groups.sizes, 3);
     long long n = groups.sizes[1];
+    groups.divides_rows = n >= LONG;
     compute_groups(&groups, results[1], 2 * n * sizeof(uint64_t), 10.0 * n * groups.sizes[2]);
 }
 

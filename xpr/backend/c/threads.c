@@ -7,12 +7,13 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <time.h>
 
 #include "threads.h"
 
-enum { PARTS = 64, MOST = 32 }; /* a part is a bit of `taken`; more threads than that have to wait for memory */
+enum { PARTS = 64, MOST_THREADS = 32 }; /* a part is a bit of `taken`; more threads would have to wait for memory */
 /* Nanoseconds; the first one while threads are awake. */
 static const double WORTH_A_CALL = 3e4, WORTH_A_PART = 1.5e4;
 static const int64_t A_MOMENT = 50000;
@@ -73,12 +74,14 @@ static void *help(void *thread) {
     return NULL;
 }
 
-/* Signals are for the threads of Python. */
+/* Signals are for the threads of Python, but for those that say what a thread itself has done. */
 static void start_helpers(void) {
-    sigset_t all, before;
+    static const int of_faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
+    sigset_t others, before;
     pthread_attr_t detached;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    sigfillset(&others);
+    for (size_t i = 0; i < sizeof of_faults / sizeof *of_faults; i++) sigdelset(&others, of_faults[i]);
+    pthread_sigmask(SIG_SETMASK, &others, &before);
     pthread_attr_init(&detached);
     pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
     for (pthread_t thread; atomic_load(&helpers) < wanted; atomic_fetch_add(&helpers, 1))
@@ -102,11 +105,13 @@ static void forget_helpers(void) {
 
 /* How many threads may compute, the one that calls included. Called once. */
 void xpr_set_cores(int cores) {
-    wanted = (cores < MOST ? cores : MOST) - 1;
+    wanted = (cores < MOST_THREADS ? cores : MOST_THREADS) - 1;
     pthread_atfork(NULL, NULL, forget_helpers);
 }
 
 int xpr_threads(void) {
+    if (pthread_mutex_trylock(&in_use)) return 1;
+    pthread_mutex_unlock(&in_use);
     return wanted + 1;
 }
 

@@ -7,4 +7,4 @@
    each of the n takes about `nanoseconds`. */
 void xpr_divide(void (*part)(void *argument, long long from, long long to), void *argument, long long n, double nanoseconds);
 
-int xpr_threads(void); /* how many there may be, the caller included */
+int xpr_threads(void); /* how many would compute a call now, the caller included */
