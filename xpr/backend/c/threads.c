@@ -20,9 +20,9 @@ static const int64_t A_MOMENT = 50000;
 
 static pthread_mutex_t in_use = PTHREAD_MUTEX_INITIALIZER, lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t is_work = PTHREAD_COND_INITIALIZER, is_done = PTHREAD_COND_INITIALIZER;
-static int wanted;                                /* how many helpers there may be */
-static int is_open;                               /* whether they may still begin with the last job */
-static atomic_int jobs, helpers, asleep, at_work; /* how many of them there are, wait for a signal, compute */
+static int wanted, is_open;                 /* how many helpers there may be; whether they may still begin with the last job */
+static atomic_int helpers, asleep, at_work; /* how many helpers there are, wait for a signal, compute */
+static atomic_int jobs;                     /* how many there have been */
 static _Atomic uint64_t taken;
 
 static struct {
