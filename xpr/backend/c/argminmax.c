@@ -57,12 +57,12 @@ void xpr_index(void *result, const void **operands, const char *text, size_t len
     struct call call = {functions[numbers[3]], result, operands[0], n, bytes, numbers[4]};
     double nanoseconds = NANOSECONDS_A_BYTE * n * bytes;
     if (rows > 1 || nanoseconds < WORTH_A_THREAD) {
-        xpr_divide(find_in_rows, &call, rows, nanoseconds);
+        xpr_parallel_for(find_in_rows, &call, rows, nanoseconds);
         return;
     }
     int64_t indices[PIECES], elements[PIECES * BYTES / sizeof(int64_t)];
     call.result = indices;
-    xpr_divide(find_in_pieces, &call, PIECES, nanoseconds / PIECES);
+    xpr_parallel_for(find_in_pieces, &call, PIECES, nanoseconds / PIECES);
     for (int piece = 0; piece < PIECES; piece++)
         memcpy((char *)elements + piece * bytes, call.x + indices[piece] * bytes, bytes);
     intptr_t best = 0;

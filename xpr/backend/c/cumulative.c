@@ -110,7 +110,7 @@ void xpr_cumulative(void *result, const void **operands, const char *text, size_
     memcpy(call.sizes, numbers + 2, sizeof call.sizes);
     double nanoseconds = 0.6 * outer * numbers[3] * inner;
     if (outer < 2 * ROWS && inner >= 2 * COLUMNS)
-        xpr_divide(compute_columns, &call, (inner + COLUMNS - 1) / COLUMNS, nanoseconds * COLUMNS / inner);
+        xpr_parallel_for(compute_columns, &call, (inner + COLUMNS - 1) / COLUMNS, nanoseconds * COLUMNS / inner);
     else
-        xpr_divide(compute_rows, &call, (outer + ROWS - 1) / ROWS, nanoseconds * ROWS / outer);
+        xpr_parallel_for(compute_rows, &call, (outer + ROWS - 1) / ROWS, nanoseconds * ROWS / outer);
 }

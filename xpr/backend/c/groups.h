@@ -28,6 +28,6 @@ static void compute_groups(struct groups *groups, void *work, long long bytes, d
     int is_divided = threads > 1 && !are_few && rows * nanoseconds >= WORTH_A_THREAD;
     void *of_groups = is_divided ? malloc(count * bytes) : NULL;
     groups->work = of_groups ? of_groups : work, groups->bytes = bytes, groups->count = of_groups ? count : 1;
-    xpr_divide(compute_some_groups, groups, groups->count, rows * nanoseconds / groups->count);
+    xpr_parallel_for(compute_some_groups, groups, groups->count, rows * nanoseconds / groups->count);
     free(of_groups);
 }

@@ -187,5 +187,5 @@ void xpr_matmul(void *result, const void **operands, const char *text, size_t le
         .n = n,
     };
     double nanoseconds = NANOSECONDS_A_PRODUCT * bytes / sizeof(float) * terms * n; /* for a row */
-    xpr_divide(multiply_rows, &call, (m + ROWS_TOGETHER - 1) / ROWS_TOGETHER, nanoseconds * ROWS_TOGETHER);
+    xpr_parallel_for(multiply_rows, &call, (m + ROWS_TOGETHER - 1) / ROWS_TOGETHER, nanoseconds * ROWS_TOGETHER);
 }

@@ -148,7 +148,7 @@ static void multiply_many_rows(struct call *call, double nanoseconds) {
     double of_pieces[PIECES * FEW_COLUMNS], ones[PIECES];
     void *result = call->result;
     call->result = (char *)of_pieces;
-    xpr_divide(multiply_pieces, call, PIECES, nanoseconds / PIECES);
+    xpr_parallel_for(multiply_pieces, call, PIECES, nanoseconds / PIECES);
     for (int i = 0; i < PIECES; i++)
         if (call->bytes == sizeof(double))
             ones[i] = 1;
@@ -164,7 +164,7 @@ static double sum_of_blocks(struct call *call, double nanoseconds) {
     double few[FEW], *products = blocks <= FEW ? few : malloc(blocks * sizeof *products), total = 0;
     if (!products) return call->functions.vector_vector(call->matrix, call->vector, call->n);
     call->result = (char *)products;
-    xpr_divide(multiply_blocks, call, blocks, nanoseconds / blocks);
+    xpr_parallel_for(multiply_blocks, call, blocks, nanoseconds / blocks);
     for (long long block = 0; block < blocks; block++) total += products[block];
     if (products != few) free(products);
     return total;
@@ -191,9 +191,9 @@ void xpr_matvec(void *result, const void **operands, const char *text, size_t le
                 ((float *)result)[row] = (float)product;
         }
     } else if (along_rows)
-        xpr_divide(multiply_rows, &call, (rows + TOGETHER - 1) / TOGETHER, nanoseconds * TOGETHER / rows);
+        xpr_parallel_for(multiply_rows, &call, (rows + TOGETHER - 1) / TOGETHER, nanoseconds * TOGETHER / rows);
     else if (n <= FEW_COLUMNS && rows >= MANY_ROWS)
         multiply_many_rows(&call, nanoseconds);
     else
-        xpr_divide(multiply_columns, &call, (n + COLUMNS - 1) / COLUMNS, nanoseconds * COLUMNS / n);
+        xpr_parallel_for(multiply_columns, &call, (n + COLUMNS - 1) / COLUMNS, nanoseconds * COLUMNS / n);
 }

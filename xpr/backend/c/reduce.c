@@ -214,11 +214,11 @@ static void reduce_block(struct call call, double nanoseconds) {
         void *result = call.result;
         long long sizes[] = {1, PIECES, call.inner, call.inner};
         call.result = of_pieces;
-        xpr_divide(reduce_pieces, &call, PIECES, nanoseconds / PIECES);
+        xpr_parallel_for(reduce_pieces, &call, PIECES, nanoseconds / PIECES);
         call.of_processor(result, of_pieces, sizes);
         free(of_pieces);
     } else if (call.inner > WIDTH)
-        xpr_divide(reduce_columns, &call, call.inner / WIDTH, nanoseconds * WIDTH / call.inner);
+        xpr_parallel_for(reduce_columns, &call, call.inner / WIDTH, nanoseconds * WIDTH / call.inner);
     else
         reduce_blocks(&call, 0, 1);
 }
@@ -233,7 +233,7 @@ void xpr_reduce(void *result, const void **operands, const char *text, size_t le
     struct call call = {reductions[operation][dtype], result, operands[0], dtype == 1 ? 8 : 4, n, inner};
     double nanoseconds = NANOSECONDS_A_BYTE * n * inner * call.bytes; /* for a block */
     if (outer > FEW_BLOCKS || nanoseconds < WORTH_A_THREAD) {
-        xpr_divide(reduce_blocks, &call, outer, nanoseconds);
+        xpr_parallel_for(reduce_blocks, &call, outer, nanoseconds);
         return;
     }
     for (; outer; outer--, call.x += n * inner * call.bytes, call.result += inner * call.bytes) reduce_block(call, nanoseconds);

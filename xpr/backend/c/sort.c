@@ -157,9 +157,9 @@ enum { LONG = 1 << 17, CHUNKS = 64, MOST_PIECES = 16 };
             s.pieces *= 2;                                                                                                    \
             s.sorted = s.sorted == row ? work : row;                                                                          \
         }                                                                                                                     \
-        xpr_divide(name##_pieces, &s, s.pieces, 3.0 * n / s.pieces);                                                          \
+        xpr_parallel_for(name##_pieces, &s, s.pieces, 3.0 * n / s.pieces);                                                          \
         for (; s.merged < s.pieces; s.merged *= 2) {                                                                          \
-            xpr_divide(name##_chunks, &s, CHUNKS, 2.0 * n / CHUNKS);                                                          \
+            xpr_parallel_for(name##_chunks, &s, CHUNKS, 2.0 * n / CHUNKS);                                                          \
             s.sorted = s.sorted == row ? work : row;                                                                          \
         }                                                                                                                     \
     }
