@@ -40,9 +40,9 @@ class Scalars(NamedTuple):
 
 def split_scalars(jaxpr: Jaxpr) -> Scalars | None:
     """The program in two parts; None where it has few equations."""
-    if len(jaxpr.eqns) < _FEWEST_OTHERS:
-        return None
     inputs = [v for v in (*jaxpr.constvars, *jaxpr.invars) if _is_scalar(v.aval)]
+    if not inputs or len(jaxpr.eqns) < _FEWEST_OTHERS:
+        return None
     known: set[Any] = {*inputs}
     scalars: list[JaxprEqn] = []
     rest: list[JaxprEqn] = []
