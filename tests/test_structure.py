@@ -24,8 +24,8 @@ ROOT = Path(xpr.__file__).parent
 
 # From the ground up, as ARCHITECTURE.md draws them; "" is the public face, xpr/__init__.py.
 FLOORS = [
-    ("errors",), ("notices",), ("deprecation",), ("config", "config_contexts"), ("key_types", "dtypes"),
-    ("protocol_buffers",),
+    ("garbage_collection",), ("errors",), ("notices",), ("deprecation",), ("config", "config_contexts"),
+    ("key_types", "dtypes"), ("protocol_buffers",),
     ("optree_kept", "tree_nodes", "tree_differences", "tree_proto", "tree_def", "tree", "tree_util"),
     ("dimensions",), ("core",), ("text",), ("backend",), ("primitives",), ("transforms",), ("passes",), ("compile",),
     ("control",),

@@ -3,28 +3,31 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from xpr import core as core
-from xpr import dtypes as dtypes
-from xpr import errors as errors
-from xpr import extend as extend
-from xpr import numpy as numpy
-from xpr import tree as tree
-from xpr import tree_util as tree_util
-from xpr.api.grad import *
-from xpr.api.jacobians import *
-from xpr.api.jit import *
-from xpr.api.make_jaxpr import *
-from xpr.api.transfer import *
-from xpr.api.vmap import *
-from xpr.backend.array import *
-from xpr.backend.devices import *
-from xpr.compile.bottom_traces import *
-from xpr.config import *
-from xpr.config_contexts import *
-from xpr.control.custom.custom_jvp import *
-from xpr.control.custom.custom_vjp import *
-from xpr.core.avals import *
-from xpr.core.primitive import vocabulary
+from xpr.garbage_collection import without_collection
+
+with without_collection():
+    from xpr import core as core
+    from xpr import dtypes as dtypes
+    from xpr import errors as errors
+    from xpr import extend as extend
+    from xpr import numpy as numpy
+    from xpr import tree as tree
+    from xpr import tree_util as tree_util
+    from xpr.api.grad import *
+    from xpr.api.jacobians import *
+    from xpr.api.jit import *
+    from xpr.api.make_jaxpr import *
+    from xpr.api.transfer import *
+    from xpr.api.vmap import *
+    from xpr.backend.array import *
+    from xpr.backend.devices import *
+    from xpr.compile.bottom_traces import *
+    from xpr.config import *
+    from xpr.config_contexts import *
+    from xpr.control.custom.custom_jvp import *
+    from xpr.control.custom.custom_vjp import *
+    from xpr.core.avals import *
+    from xpr.core.primitive import vocabulary
 
 if TYPE_CHECKING:  # checkers don't know that a module can be called
     from xpr.control.remat.checkpoint import checkpoint as checkpoint

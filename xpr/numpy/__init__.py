@@ -3,7 +3,6 @@
 import importlib as _importlib
 from typing import Any as _Any
 
-from xpr.numpy import fft as fft
 from xpr.numpy import methods as methods
 from xpr.numpy.argminmax import *
 from xpr.numpy.arithmetic import *
@@ -14,7 +13,6 @@ from xpr.numpy.comparisons import *
 from xpr.numpy.complex_numbers import *
 from xpr.numpy.concatenation import *
 from xpr.numpy.contractions import *
-from xpr.numpy.convolutions import *
 from xpr.numpy.counting import *
 from xpr.numpy.creation import *
 from xpr.numpy.cumulative import *
@@ -34,7 +32,6 @@ from xpr.numpy.namespace_info import __array_api_version__ as __array_api_versio
 from xpr.numpy.namespace_info import __array_namespace_info__ as __array_namespace_info__
 from xpr.numpy.nan_reductions import *
 from xpr.numpy.padding import *
-from xpr.numpy.polynomials import *
 from xpr.numpy.powers import *
 from xpr.numpy.predicates import *
 from xpr.numpy.quantiles import *
@@ -42,7 +39,6 @@ from xpr.numpy.ranges import *
 from xpr.numpy.reductions import *
 from xpr.numpy.reshaping import *
 from xpr.numpy.rounding import *
-from xpr.numpy.sets import *
 from xpr.numpy.sorting import *
 from xpr.numpy.statistics import *
 from xpr.numpy.trigonometric import *
@@ -50,20 +46,34 @@ from xpr.numpy.types import *
 from xpr.numpy.ufunc_class import *
 from xpr.numpy.ufuncs import *
 from xpr.numpy.where_select import *
-from xpr.numpy.window_functions import *
 
-_LOADED_WHEN_ASKED_FOR = {"poly": "fitting", "polyfit": "fitting", "roots": "fitting"}  # and linalg itself
+# What most programs don't need: modules, and functions by the module that they are in.
+_MODULES = ("fft", "linalg")
+_MODULE_OF = {
+    name: module
+    for module, names in {
+        "convolutions": ("convolve", "correlate"),
+        "divisors": ("gcd", "lcm"),
+        "fitting": ("poly", "polyfit", "roots"),
+        "polynomials": ("polyadd", "polyder", "polydiv", "polyint", "polymul", "polysub", "polyval"),
+        "sets": (
+            "intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",
+            "unique_inverse", "unique_values",
+        ),
+        "window_functions": ("bartlett", "blackman", "hamming", "hanning", "i0", "kaiser"),
+    }.items()
+    for name in names
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> _Any:
-    if name == "linalg":
-        return _importlib.import_module("xpr.numpy.linalg")
-    if name in _LOADED_WHEN_ASKED_FOR:
-        module = _importlib.import_module(f"xpr.numpy.{_LOADED_WHEN_ASKED_FOR[name]}")
-        value = globals()[name] = getattr(module, name)
+    if name in _MODULES:
+        return _importlib.import_module(f"xpr.numpy.{name}")
+    if name in _MODULE_OF:
+        value = globals()[name] = getattr(_importlib.import_module(f"xpr.numpy.{_MODULE_OF[name]}"), name)
         return value
     raise AttributeError(f"module 'xpr.numpy' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), "linalg", *_LOADED_WHEN_ASKED_FOR]
+    return [*globals(), *_MODULES, *_MODULE_OF]
