@@ -1,4 +1,4 @@
-"""Importing the library collects no garbage, and leaves Python's collector as it was."""
+"""Importing collects no garbage, tracing little, and both leave Python's collector as it was."""
 
 import gc
 import subprocess
@@ -7,7 +7,8 @@ import weakref
 
 import pytest
 
-from xpr.garbage_collection import without_collection
+import xpr
+from xpr.garbage_collection import RARE, with_rare_collections, without_collections
 
 pytestmark = pytest.mark.quick
 
@@ -30,7 +31,7 @@ def test_the_collector_is_on_or_off_as_before(is_enabled):
     was_enabled = gc.isenabled()
     try:
         (gc.enable if is_enabled else gc.disable)()
-        with pytest.raises(ImportError), without_collection():
+        with pytest.raises(ImportError), without_collections():
             assert not gc.isenabled()
             raise ImportError
         assert gc.isenabled() is is_enabled
@@ -42,7 +43,7 @@ def test_what_the_user_froze_stays_so():
     gc.freeze()
     try:
         frozen = gc.get_freeze_count()
-        with without_collection():
+        with without_collections():
             pass
         assert gc.get_freeze_count() == frozen > 0
     finally:
@@ -57,8 +58,54 @@ def test_cycles_from_before_an_import_are_collected_later():
     node.itself = node
     collected = []
     weakref.finalize(node, collected.append, True)
-    with without_collection():
+    with without_collections():
         del node
     assert not collected
     gc.collect()
     assert collected
+
+
+def test_there_are_few_collections_while_a_function_is_traced():
+    generations = []
+
+    def f(x):
+        gc.callbacks.append(count)
+        for _ in range(1000):
+            x = xpr.numpy.sin(x) + x
+        gc.callbacks.remove(count)
+        return x
+
+    def count(phase, about):
+        generations.append(about["generation"])
+
+    xpr.make_jaxpr(f)(1.0)
+    assert len(generations) <= 2  # the start and the end of one; without the decorator there are 30
+
+
+def test_thresholds_are_as_before_after_a_trace_and_after_errors():
+    before = gc.get_threshold()
+
+    @with_rare_collections
+    def fails():
+        assert gc.get_threshold() == (RARE, *before[1:])
+        with_rare_collections(lambda: None)()
+        assert gc.get_threshold()[0] == RARE  # the outer call restores it
+        raise ValueError
+
+    with pytest.raises(ValueError):
+        fails()
+    assert gc.get_threshold() == before
+
+
+@pytest.mark.parametrize("mine", [(0, 5, 5), (RARE + 1, 5, 5), (300, 5, 5)])
+def test_thresholds_of_the_user_stay(mine):
+    before = gc.get_threshold()
+    try:
+        gc.set_threshold(*mine)
+        assert with_rare_collections(gc.get_threshold)()[1:] == mine[1:]
+        assert gc.get_threshold() == mine
+        gc.set_threshold(*before)
+        with_rare_collections(lambda: gc.set_threshold(*mine))()  # set by the function itself
+        assert gc.get_threshold() == mine
+    finally:
+        gc.set_threshold(*before)

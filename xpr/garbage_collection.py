@@ -1,19 +1,25 @@
-"""Python's garbage collection while the library is imported."""
+"""Python's garbage collection while the library is imported, and while it traces and compiles functions.
+
+The collector looks through all containers that were made since it ran last, each time there are 700 more (in Python
+3.11), and now and then through all there are. What modules and jaxprs consist of lives on, so that is in vain: it took
+a tenth of the time of an import, and a fifth of that in which a large model is traced.
+"""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
+RARE = 100_000  # containers, some ten megabytes of them
 
 
 @contextmanager
-def without_collection() -> Iterator[None]:
-    """Within it nothing is collected, and what there is at its end belongs to the oldest generation.
-
-    Modules, functions and classes live as long as the process. Collections looked through all of them again and again:
-    a tenth of the time of an import, and once more as long in the first call of a function.
-    """
+def without_collections() -> Iterator[None]:
+    """Within it there is no collection, and what there is at its end belongs to the oldest generation."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -24,3 +30,21 @@ def without_collection() -> Iterator[None]:
             gc.unfreeze()  # into the oldest generation, whichever it came from
         if was_enabled:
             gc.enable()
+
+
+def with_rare_collections(fun: F) -> F:
+    """A function during whose calls there is a collection each time there are `RARE` more containers."""
+
+    @wraps(fun)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        number, *others = gc.get_threshold()
+        if not 0 < number < RARE:  # there are none, or a caller has seen to it
+            return fun(*args, **kwargs)
+        gc.set_threshold(RARE, *others)
+        try:
+            return fun(*args, **kwargs)
+        finally:
+            if gc.get_threshold()[0] == RARE:  # otherwise `fun` has set another one
+                gc.set_threshold(number, *others)
+
+    return wrapper  # type: ignore[return-value]  # which has the type of `fun`

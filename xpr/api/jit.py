@@ -59,6 +59,7 @@ from xpr.core.refs import AbstractRef, Ref
 from xpr.core.source import check_function, depth_of_user, describe_function, function_name
 from xpr.dimensions.expressions import is_symbolic_dim
 from xpr.errors import ArgumentError, DonationError
+from xpr.garbage_collection import with_rare_collections
 from xpr.notices import warn
 from xpr.primitives.sharding_constraint import constrain
 from xpr.transforms.boundary import boundary
@@ -492,6 +493,7 @@ class JitFunction(KnownCaller):
             self.caches.compiled[call.key, placement] = compiled  # the trace may have changed the key
         return compiled
 
+    @with_rare_collections
     def loaded_or_compiled(self, call: Call, device: Any, leaves: Sequence[Any]) -> Compiled:
         """The program for a call: from disk, without tracing, where that is known to give the same; else compiled."""
         stored = None

@@ -30,6 +30,7 @@ from xpr.control.xla_call import call as call_jaxpr
 from xpr.core.jaxpr import ClosedJaxpr, Jaxpr, Literal
 from xpr.core.meshes import AbstractMesh
 from xpr.errors import DeviceNotFound
+from xpr.garbage_collection import with_rare_collections
 from xpr.passes.discharge import uses_of_refs
 from xpr.transforms.boundary import boundary
 from xpr.transforms.on_arrays import arrays_alone
@@ -200,6 +201,7 @@ class Traced(Stage):
             )
         return tree.unflatten(self.out_tree, call_jaxpr(self.jaxpr, leaves, self.fun_name))
 
+    @with_rare_collections
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
         """The program as StableHLO.
 

@@ -26,6 +26,7 @@ from xpr.core.refs import AbstractRef, Ref
 from xpr.core.result_types import SumOverShards
 from xpr.core.source import describe_function, here, line_with_text, without_scopes
 from xpr.errors import RefError
+from xpr.garbage_collection import with_rare_collections
 from xpr.primitives.user_values import make_value_p
 from xpr.transforms.leaks import refuse_leaks
 from xpr.transforms.metadata import with_metadata_of_block
@@ -242,6 +243,7 @@ class StageTrace(Trace):
         return [i for i, variable in enumerate(self.arguments) if variable in needed]
 
 
+@with_rare_collections
 def stage(
     fun: Callable[..., Sequence[Any]],
     in_avals: Sequence[ShapedArray],
