@@ -104,6 +104,12 @@ def test_programs_that_run_for_microseconds_are_compiled_quickly():
     assert quick(states, 30) and quick(lambda x: states(x)[0], 30)
     draw = lambda x: x + xpr.random.normal(xpr.random.key(0), x.shape)
     assert not quick(draw, 8), "the last bits are those of JAX"
+    assert quick(lambda x: jnp.sum(draw(x)), 8) and quick(lambda x: jnp.sum(draw(x)), 33), "which a sum's are not"
+    assert quick(lambda x: jnp.outer(x, x) @ draw(x), 8) and quick(lambda x: [jnp.vdot(x, x), draw(x)], 100)
+    cauchy = lambda x: [x + xpr.random.cauchy(xpr.random.key(0), x.shape), jnp.sum(x)]
+    assert not quick(cauchy, 8), "tangents are computed by formulas of their own"
+    half = lambda x: [xpr.random.exponential(xpr.random.key(0), x.shape, "float16"), jnp.sum(x)]
+    assert not quick(half, 8), "and so are logarithms of float16"
     assert quick(lambda x: xpr.lax.fori_loop(0, 10, lambda i, x: draw(x), x), 8), "loops are compiled in one way"
     assert quick(lambda x: [jnp.exp(x), xpr.random.split(xpr.random.key(0))], 8), "keys are the same in any case"
 

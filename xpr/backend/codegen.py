@@ -67,11 +67,14 @@ _EXACT = frozenset(
      "dynamic_slice", "gather", "maximum", "minimum", "negate", "pad", "reshape", "reverse", "select", "slice",
      "subtract", "transpose")
 )  # fmt: skip
+# Functions that the emitters compute by formulas of their own.
+_OF_EMITTERS = frozenset({"chlo.tan", "stablehlo.tan"})
 _STORES = frozenset({"func.return", "stablehlo.concatenate"})
 
 _OPERATION = re.compile(r'^(?:(%\d+)(:\d+)? = )?"(\w+\.\w+)"\(([^)]*)\)(.*)$', re.MULTILINE)
 _TENSOR = re.compile(r"tensor<((?:\d+x)+)((?:bf|f)\d)?")
 _TENSOR_OF_FLOATS = re.compile(r"\(?tensor<[^>]*f(?:16|32|64)>")
+_HALF = re.compile(r"\bf16|xf16")
 _RESULT = re.compile(r"\(?tensor<((?:\d+x)+)")
 
 
@@ -106,7 +109,7 @@ class Workload:
       most_bytes: how many bytes the largest array has that is written or reduced.
       products: the number of matrix products.
       repeated_reductions: the number of long reductions, after the first of each kind.
-      draws: whether it draws random numbers outside of loops, which are to be JAX's to the last bit.
+      draws: whether it draws random numbers outside of loops, which are to be JAX's to the last bit where they can be.
       has_loops: whether it has `while`.
       has_hot_loops: whether some loops are several times slower on CPU if they are not unrolled.
       transposed: the number of elements of the largest array that it transposes.
@@ -154,7 +157,7 @@ def codegen_of_program(functions: Sequence[str], work: Workload, is_plain: bool)
     if not is_plain or work.elements > _FEW_ELEMENTS or work.repeated_reductions > _FEW_REPEATED:
         return _codegen(functions, work, [], is_small=False, is_quick=False)
     operations = _operations(functions)
-    is_small = not (work.draws and _rounds(operations)) and not _stores_many_alike(operations)
+    is_small = not (work.draws and _is_to_the_bit(operations)) and not _stores_many_alike(operations)
     is_quick = is_small and not _overwrites_many(operations, work)
     return _codegen(functions, work, operations, is_small, is_quick)
 
@@ -185,6 +188,11 @@ class _Operation(NamedTuple):
     def result_type(self) -> str:
         """The text of the results' type, empty if it has regions or no results."""
         return self.rest.rpartition(" -> ")[2] if " -> " in self.rest else ""
+
+    @property
+    def has_floats(self) -> bool:
+        """Whether its first result is one of floats."""
+        return _TENSOR_OF_FLOATS.match(self.result_type) is not None
 
     @property
     def size(self) -> int:
@@ -253,6 +261,13 @@ def _is_product(operation: _Operation) -> bool:
     return operation.name in _PRODUCTS or native.MATMUL in operation.rest
 
 
+def _adds_up(operation: _Operation) -> bool:
+    """Whether it is a sum, or a product of matrices."""
+    if operation.name == "stablehlo.custom_call":
+        return any(name in operation.rest for name in (native.MATMUL, native.MATVEC, native.REDUCE))
+    return operation.name in _PRODUCTS or operation.name.startswith("stablehlo.reduce")
+
+
 def _overwrites_many(operations: list[_Operation], work: Workload) -> bool:
     """Whether functions of elements that overwrite their operand have so many of them that it counts.
 
@@ -274,13 +289,16 @@ def _overwrites_many(operations: list[_Operation], work: Workload) -> bool:
     return max(products, default=0) > _FEW_IN_LOOPS or sum(read) > _FEW_OVERWRITTEN
 
 
-def _rounds(operations: list[_Operation]) -> bool:
-    """Whether results may depend on how kernels are compiled, on products that are added in one instruction say."""
-    return any(
-        operation.name.startswith("stablehlo.reduce")
-        or (operation.name.partition(".")[2] not in _EXACT and _TENSOR_OF_FLOATS.match(operation.result_type))
-        for operation in operations
-    )
+def _is_to_the_bit(operations: list[_Operation]) -> bool:
+    """Whether what a program computes from random numbers can be JAX's to the last bit, and depends on the emitters.
+
+    They add products in one instruction or in two, and have logarithms of float16 and tangents of their own. Where
+    numbers are added up, and in products of matrices, the last bits are others in any case.
+    """
+    rounding = [each for each in operations if each.name.partition(".")[2] not in _EXACT and each.has_floats]
+    if any(map(_adds_up, operations)):
+        rounding = [each for each in rounding if each.name in _OF_EMITTERS or _HALF.search(each.result_type)]
+    return bool(rounding)
 
 
 def _stores_many_alike(operations: list[_Operation]) -> bool:
