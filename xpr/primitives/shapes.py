@@ -387,7 +387,9 @@ def _reshape_abstract(aval: ShapedArray, *, new_sizes: tuple[int, ...]) -> Shape
 
 
 _FEW_TILES, _MANY_ELEMENTS = 8, 1 << 10
-_LARGE_RESULT = 1 << 26  # bytes, from which on memory is new, and several threads write it sooner than one concatenates
+# Bytes from which on several threads that compute elements are faster than one that copies rows: where memory is new, and
+# where elements are large, since what is computed for each takes as long for one of 8 bytes as for one of 4.
+_LARGE_RESULT, _LARGE_TIMES_ITEMSIZE_SQUARED = 1 << 26, 1 << 28
 
 
 def _reshape_lower(b: Builder, x: Value, aval: ShapedArray, *, new_sizes: tuple[int, ...]) -> Value:
@@ -399,7 +401,9 @@ def _reshape_lower(b: Builder, x: Value, aval: ShapedArray, *, new_sizes: tuple[
     broadcast = b.broadcast_source(x) if b.platform == "cpu" and not b.may_be_partitioned else None
     if broadcast is None or not new_sizes or x.aval.ndim < 2 or aval.is_symbolic:
         return b.reshape(x, new_sizes)
-    if aval.size < _MANY_ELEMENTS or aval.size * aval.dtype.itemsize >= _LARGE_RESULT:
+    itemsize = aval.dtype.itemsize
+    largest = min(_LARGE_RESULT, _LARGE_TIMES_ITEMSIZE_SQUARED // itemsize**2)
+    if aval.size < _MANY_ELEMENTS or aval.size * itemsize >= largest:
         return b.reshape(x, new_sizes)
     source, axes = broadcast
     *outer, times, n = x.aval.shape
