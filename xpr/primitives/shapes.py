@@ -387,8 +387,8 @@ def _reshape_abstract(aval: ShapedArray, *, new_sizes: tuple[int, ...]) -> Shape
 
 
 _FEW_TILES, _MANY_ELEMENTS = 8, 1 << 10
-# Bytes from which on several threads that compute elements are faster than one that copies rows: where memory is new, and
-# where elements are large, since what is computed for each takes as long for one of 8 bytes as for one of 4.
+# Bytes from which on several threads that compute elements are faster than one that copies rows: where memory is new,
+# and where elements are large, since what is computed for each takes as long for one of 8 bytes as for one of 4.
 _LARGE_RESULT, _LARGE_TIMES_ITEMSIZE_SQUARED = 1 << 26, 1 << 28
 
 
