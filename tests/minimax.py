@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import mpmath as mp
+import numpy as np
 
 FILE = Path(__file__).parent.parent / "xpr" / "primitives" / "vectorized" / "coefficients.py"  # whose tables xpr needs
 ROUNDS, NEAR = 20, 1e-4
@@ -37,6 +38,21 @@ def remez(fun: Function, low: Any, high: Any, count: int, weight: Function) -> t
         if worst < level * (1 + NEAR):
             break
     return coefficients, worst
+
+
+def remez_in_float32(fun: Function, low: Any, high: Any, count: int, weight: Function) -> tuple[list[Any], Any]:
+    """The same with coefficients that float32 has: each is rounded, and those after it fit what is left.
+
+    Those of the best polynomial, rounded one by one, would give an error several times as large.
+    """
+    low, coefficients, left, by = high / 1000, [], fun, weight
+    for k in range(count):
+        rounded = mp.mpf(float(np.float32(remez(left, low, high, count - k, by)[0][0])))
+        coefficients.append(rounded)
+        left = lambda x, fun=left, c=rounded: (fun(x) - c) / x
+        by = lambda x, weight=by: weight(x) * x
+    points = [low + (high - low) * i / 1000 for i in range(1001)]
+    return coefficients, max(abs((mp.polyval(coefficients[::-1], x) - fun(x)) * weight(x)) for x in points)
 
 
 def _extrema(error: Function, grid: list[Any], count: int) -> tuple[list[Any], Any]:
@@ -118,16 +134,26 @@ def tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | None]]:
             "tan(pi x / 2) / x in x^2, |x| <= 1/2", of_square(lambda x: mp.tan(pi * x / 2), pi / 2), 0,
             mp.mpf("0.2502"), 8, None),
         "ARCTANGENT": ("arctan(x) / x in x^2, |x| <= tan(pi / 8)", arc, 0, eighth**2, 7, None),
-        "ARCSINE": ("arcsin(x) / x in x^2, |x| <= 1/2", arcsine, 0, mp.mpf("0.2501"), 8, None),
+        "ARCTANGENT_REST": (
+            "(arctan(x) / x - 1) / x^2 in x^2, |x| <= 1", of_square(mp.atan, [1, mp.mpf(-1) / 3], 1), 0,
+            mp.mpf("1.005"), 9, weighted(arc, 1)),  # of some intervals, that of the least error of the formula
+        "ARCSINE_REST": (
+            "(arcsin(x) / x - 1) / x^2 in x^2, |x| <= 1/2", of_square(mp.asin, [1, mp.mpf(1) / 6], 1), 0,
+            mp.mpf("0.2501"), 5, weighted(arcsine, 1)),
         "EXPONENTIAL": ("exp(x), |x| <= log(2) / 2", mp.exp, -half_ln2, half_ln2, 8, None),
         "EXPONENTIAL_REST": (
             "(exp(x) - 1 - x) / x^2, -log(2) / 2 <= x <= 0.347", of(mp.exp, [1, 1, mp.mpf(1) / 2], 2), -half_ln2,
             mp.mpf("0.347"), 6, lambda x: x * x / mp.exp(x)),
         "POWER_OF_2": ("2^x, |x| <= 1/2", lambda x: mp.mpf(2) ** x, mp.mpf("-0.5001"), mp.mpf("0.5001"), 8, None),
-        "HYPERBOLIC_SINE": (
-            "sinh(x) / x in x^2, |x| <= log(2) / 2", of_square(mp.sinh, 1), 0, half_ln2**2, 4, None),
-        "HYPERBOLIC_COSINE": (
-            "cosh(x) in x^2, |x| <= log(2) / 2", of_square(mp.cosh, 1, power=0), 0, half_ln2**2, 5, None),
+        "HYPERBOLIC_SINE_REST": (
+            "(sinh(x) / x - 1) / x^2 in x^2, |x| <= 1", of_square(mp.sinh, [1, mp.mpf(1) / 6], 1), 0,
+            mp.mpf("1.0001"), 3, weighted(of_square(mp.sinh, 1), 1)),
+        "HYPERBOLIC_ARCSINE_REST": (
+            "(arcsinh(x) / x - 1) / x^2 in x^2, |x| <= 1.18", of_square(mp.asinh, [1, mp.mpf(-1) / 6], 1), 0,
+            mp.mpf("1.18") ** 2, 10, weighted(of_square(mp.asinh, 1), 1)),
+        "HYPERBOLIC_ARCTANGENT_REST": (
+            "(arctanh(x) / x - 1) / x^2 in x^2, |x| <= 1/2", of_square(mp.atanh, [1, mp.mpf(1) / 3], 1), 0,
+            mp.mpf("0.2501"), 6, weighted(of_square(mp.atanh, 1), 1)),
         "LOGARITHM": (
             "log((1 + x) / (1 - x)) / x in x^2, |x| <= 3 - 2 sqrt(2)",
             of_square(lambda x: 2 * mp.atanh(x), 2), 0, small**2, 5, None),
@@ -164,6 +190,16 @@ def tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | None]]:
         **gamma_tables(),
         **erf_inv_tables(),
     }  # fmt: skip
+
+
+# Polynomials that formulas for float32 compute in float32, all others in float64.
+IN_FLOAT32 = (
+    "ARCTANGENT_REST",
+    "ARCSINE_REST",
+    "HYPERBOLIC_SINE_REST",
+    "HYPERBOLIC_ARCSINE_REST",
+    "HYPERBOLIC_ARCTANGENT_REST",
+)
 
 
 def gamma_tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | None]]:
@@ -290,7 +326,8 @@ def main() -> None:
         low, high = mp.mpf(low), mp.mpf(high)
         relative = weight or (lambda x, fun=fun: 1 / fun(x))
         at = low if low or weight is None else high * mp.mpf(10) ** -12
-        coefficients, worst = remez(fun, at, high, count, relative)
+        fitted = remez_in_float32 if name in IN_FLOAT32 else remez
+        coefficients, worst = fitted(fun, at, high, count, relative)
         bits = mp.nstr(-mp.log(worst, 2), 4)
         print(f"{name}: {bits} bits")
         lines.append(f"# {what}, to {bits} bits\n{name} = (")

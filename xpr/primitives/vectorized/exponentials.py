@@ -1,4 +1,7 @@
-"""Exponentials and logarithms in float64, to the accuracy that float32 needs, and functions of float32 made of them."""
+"""Exponentials and logarithms in float64, to the accuracy that float32 needs; functions of float32.
+
+Those are made of the former, or, where they say so, computed in float32, with errors of more than half an ulp.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ from xpr.dtypes import float32, float64, int32, int64
 from xpr.primitives.vectorized.coefficients import (
     EXPONENTIAL,
     EXPONENTIAL_REST,
-    HYPERBOLIC_COSINE,
-    HYPERBOLIC_SINE,
+    HYPERBOLIC_ARCSINE_REST,
+    HYPERBOLIC_ARCTANGENT_REST,
+    HYPERBOLIC_SINE_REST,
     LOGARITHM,
     POWER_OF_2,
     RECIPROCAL_CUBE_ROOT,
@@ -24,7 +28,6 @@ from xpr.primitives.vectorized.expressions import (
     ratio,
     select,
     times_sign,
-    whole_bits,
     whole_number,
     widened_size,
 )
@@ -100,23 +103,29 @@ def exponential_minus_one(x: Expression) -> Expression:
     return select(abs(x) < 2.0**-26, x, result)
 
 
-def _halves(x: Expression) -> tuple[Expression, Expression]:
-    """exp(x) / 2 and exp(-x) / 2 of float32, in float64, by one polynomial for their sum and difference."""
-    n, r = _reduced(_limited(x).to(float64))
-    square, k = r * r, whole_bits(n)
-    cosine, sine = polynomial(square, HYPERBOLIC_COSINE), r * polynomial(square, HYPERBOLIC_SINE)
-    up, down = (((1022 + signed) << 52).bits_as(float64) for signed in (k, -k))  # 2^(n - 1) and 2^(-n - 1)
-    return (cosine + sine) * up, (cosine - sine) * down
+def _quarters(size: Expression) -> tuple[Expression, Expression]:
+    """exp(x) / 4 and exp(-x) / 4 of float32 numbers that are not negative; twice the first is inf from 89.42 on."""
+    limited = select(size > 89.7, 89.7, size)
+    n = (limited * (1 / _LN2)).round()
+    r = (limited - n * _TOP_LN2_32) - n * _REST_LN2_32
+    quarter = (((n + _ROUNDER_32).bits_as(int32) + 125) << 23).bits_as(float32)  # 2^(n - 2)
+    up = quarter + quarter * (r + r * r * polynomial(r, EXPONENTIAL_REST))
+    return up, 0.0625 / up
 
 
 def hyperbolic_sine(x: Expression) -> Expression:
-    up, down = _halves(x)
-    return select(abs(x) < 2.0**-13, x, (up - down).to(float32))
+    """x + x^3 p(x^2) below 1, and (exp(x) - exp(-x)) / 2, in float32."""
+    size, square = abs(x), x * x
+    up, down = _quarters(size)
+    far = times_sign(2.0 * (up - down), x)
+    near = x + x * square * polynomial(square, HYPERBOLIC_SINE_REST)
+    return select(size < 2.0**-13, x, select(size < 1.0, near, far))
 
 
 def hyperbolic_cosine(x: Expression) -> Expression:
-    up, down = _halves(x)
-    return (up + down).to(float32)
+    """(exp(x) + exp(-x)) / 2, in float32."""
+    up, down = _quarters(abs(x))
+    return 2.0 * (up + down)
 
 
 def logarithm_plus_one(x: Expression) -> Expression:
@@ -140,12 +149,17 @@ def logarithm_plus_one(x: Expression) -> Expression:
     return select(abs(x) < 2.0**-24, x, result)
 
 
+_NEAR_ARCSINE = 1.18  # its arcsinh is 1
+
+
 def inverse_hyperbolic_sine(x: Expression) -> Expression:
-    """log(|x| + sqrt(x^2 + 1))."""
-    wide = x.to(float64)
-    size = abs(wide)
-    result = times_sign(logarithm(size + (size * size + 1.0).sqrt()), wide)
-    return select(abs(x) < 2.0**-13, x, result.to(float32))
+    """x + x^3 p(x^2) up to 1.18, and log(|x| + sqrt(x^2 + 1)), in float32."""
+    size, square = abs(x), x * x
+    near = x + x * square * polynomial(square, HYPERBOLIC_ARCSINE_REST)
+    is_large = size > 2.0**40
+    argument = size + select(is_large, 0.0, (square + 1.0).sqrt())
+    far = times_sign(argument.applied("stablehlo.log") + select(is_large, x.constant(_LN2), 0.0), x)
+    return select(size < 2.0**-13, x, select(size < _NEAR_ARCSINE, near, far))
 
 
 def inverse_hyperbolic_cosine(x: Expression) -> Expression:
@@ -156,11 +170,11 @@ def inverse_hyperbolic_cosine(x: Expression) -> Expression:
 
 
 def inverse_hyperbolic_tangent(x: Expression) -> Expression:
-    """log((1 + x) / (1 - x)) / 2."""
-    wide = x.to(float64)
-    size = abs(wide)
-    result = times_sign(0.5 * logarithm(ratio(1.0 + size, 1.0 - size)), wide)
-    return select(abs(x) < 2.0**-13, x, select(abs(x) > 1.0, math.nan, result.to(float32)))
+    """x + x^3 p(x^2) below 1/2, and log((1 + x) / (1 - x)) / 2, in float32."""
+    size, square = abs(x), x * x
+    near = x + x * square * polynomial(square, HYPERBOLIC_ARCTANGENT_REST)
+    far = times_sign(0.5 * ((1.0 + size) / (1.0 - size)).applied("stablehlo.log"), x)
+    return select(size < 2.0**-13, x, select(size < 0.5, near, far))
 
 
 # -- Powers and roots

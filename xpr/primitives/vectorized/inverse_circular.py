@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 
-from xpr.dtypes import float32, float64, int32, int64
-from xpr.primitives.vectorized.coefficients import ARCSINE, ARCTANGENT, LONG_ARCSINE, LONG_ARCTANGENT
+import numpy as np
+
+from xpr.dtypes import float32, int32, int64
+from xpr.primitives.vectorized.coefficients import (
+    ARCSINE_REST,
+    ARCTANGENT,
+    ARCTANGENT_REST,
+    LONG_ARCSINE,
+    LONG_ARCTANGENT,
+)
 from xpr.primitives.vectorized.expressions import Expression, polynomial, ratio, select, times_sign, widened_size
 
 _TINY = 2.0**-13  # below it arcsin(x) = x = arctan(x) to a tenth of an ulp
 _PI = math.pi
 _EIGHTH = math.tan(_PI / 8)
+_HALF_PI = float(np.float32(_PI / 2))
+_LOW_HALF_PI_32 = _PI / 2 - _HALF_PI
 
 
 def _arctangent_of_ratio(y: Expression, x: Expression) -> Expression:
@@ -27,10 +37,19 @@ def _arctangent_of_ratio(y: Expression, x: Expression) -> Expression:
 
 
 def arctangent(x: Expression) -> Expression:
-    size = abs(x.to(float64))
-    bounded = select(size > 2.0**100, 2.0**100, size)
-    result = times_sign(_arctangent_of_ratio(bounded, size.constant(1)), x.to(float64))
-    return select(abs(x) < _TINY, x, result.to(float32))
+    """arctan(t) for t = |x| up to 1, pi/2 - arctan(t) for t = 1 / |x| beyond, in float32.
+
+    What rounding of 1 / |x| and of pi/2 - t left out is added; that of 1 / |x| counts where t is not small.
+    """
+    size = abs(x)
+    inverse, is_far = 1.0 / size, size > 1.0
+    t = select(is_far, -inverse, size)
+    square = t * t
+    missing = select(size < 4.0, (inverse * size - 1.0) * inverse, 0.0) * (1.0 - 0.5 * square)  # arctan' is 1/(1 + t^2)
+    total = _HALF_PI - inverse
+    left_out = ((_HALF_PI - total) - inverse) + (missing + _LOW_HALF_PI_32)
+    rest = t * square * polynomial(square, ARCTANGENT_REST) + select(is_far, left_out, t)
+    return select(size < _TINY, x, times_sign(select(is_far, total, 0.0) + rest, x))
 
 
 def angle(y: Expression, x: Expression) -> Expression:
@@ -42,30 +61,32 @@ def angle(y: Expression, x: Expression) -> Expression:
     return times_sign(result.to(float32), y)
 
 
-def _arcsine_of_half(x: Expression) -> tuple[Expression, Expression]:
+def _arcsine_of_half(x: Expression) -> tuple[Expression, Expression, Expression]:
     """Whether |x| is at most 1/2, and an arc sine: that of |x| where it is, else that of s = sqrt((1 - |x|) / 2).
 
-    arcsin(|x|) = pi/2 - 2 arcsin(s) (J.-M. Muller, "Elementary Functions", 3rd ed. 2016, section 11.4).
+    arcsin(|x|) = pi/2 - 2 arcsin(s) (J.-M. Muller, "Elementary Functions", 3rd ed. 2016, section 11.4). The arc sine is
+    in two parts, the argument and the rest.
     """
     size = abs(x)
     is_small = size <= 0.5
     square = select(is_small, x * x, 0.5 - 0.5 * size)
-    return is_small, select(is_small, size, square.sqrt()) * polynomial(square, ARCSINE)
+    root = select(is_small, size, square.sqrt())
+    return is_small, root, root * square * polynomial(square, ARCSINE_REST)
 
 
 def arcsine(x: Expression) -> Expression:
-    wide = x.to(float64)
-    is_small, part = _arcsine_of_half(wide)
-    result = times_sign(select(is_small, part, _PI / 2 - 2.0 * part), wide)
-    return select(abs(x) < _TINY, x, result.to(float32))
+    is_small, root, rest = _arcsine_of_half(x)
+    total = _HALF_PI - 2.0 * root
+    left_out = (_HALF_PI - total) - 2.0 * root
+    far = total + (left_out - 2.0 * (rest - _LOW_HALF_PI_32 / 2))
+    return select(abs(x) < _TINY, x, times_sign(select(is_small, root + rest, far), x))
 
 
 def arccosine(x: Expression) -> Expression:
-    wide = x.to(float64)
-    is_small, part = _arcsine_of_half(wide)
-    is_negative = wide < 0.0
-    middle = _PI / 2 - times_sign(part, wide)
-    return select(is_small, middle, select(is_negative, _PI - 2.0 * part, 2.0 * part)).to(float32)
+    is_small, root, rest = _arcsine_of_half(x)
+    middle = _HALF_PI - (times_sign(root, x) + (times_sign(rest, x) - _LOW_HALF_PI_32))
+    far = 2.0 * (root + rest)
+    return select(is_small, middle, select(x < 0.0, 2 * _HALF_PI - 2.0 * (root + (rest - _LOW_HALF_PI_32)), far))
 
 
 # -- Float64. What is added last has an error of half an ulp; the rest of a sum is small, or has its own lower part.
