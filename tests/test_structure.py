@@ -163,6 +163,21 @@ def test_import_is_light():
     assert done.stdout.strip() == ""
 
 
+@pytest.mark.parametrize("package", ["numpy", "nn"])
+def test_names_that_are_loaded_when_asked_for_are_among_all(package):
+    """In a new process, in which nobody has asked for one yet: `fft` and `gcd` in xpr.numpy, `initializers` in xpr.nn."""
+    code = f"""
+import xpr.{package} as module
+before = {{*vars(module)}}
+later = {{*dir(module)}} - before
+from xpr.{package} import *
+print(len(later) > 0, *sorted(later - {{*globals()}}))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT.parent)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["True"]
+
+
 # Slices with computed bounds that take no list of operands or results apart: those of equations, of shapes, of users'
 # arguments. Lists of operands are split by groups (xpr/control/groups.py).
 COMPUTED_SLICES = {

@@ -17,3 +17,6 @@ def __getattr__(name: str) -> _Any:
 
 def __dir__() -> list[str]:
     return [*globals(), "initializers"]
+
+
+__all__ = [name for name in __dir__() if not name.startswith("_")]

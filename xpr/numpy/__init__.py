@@ -77,3 +77,6 @@ def __getattr__(name: str) -> _Any:
 
 def __dir__() -> list[str]:
     return [*globals(), *_MODULES, *_MODULE_OF]
+
+
+__all__ = [name for name in __dir__() if not name.startswith("_")]
