@@ -165,7 +165,7 @@ def test_import_is_light():
 
 @pytest.mark.parametrize("package", ["numpy", "nn"])
 def test_names_that_are_loaded_when_asked_for_are_among_all(package):
-    """In a new process, in which nobody has asked for one yet: `fft` and `gcd` in xpr.numpy, `initializers` in xpr.nn."""
+    """In a new process, in which nobody has asked for one yet: `fft` and `gcd` in xpr.numpy, `nn.initializers`."""
     code = f"""
 import xpr.{package} as module
 before = {{*vars(module)}}

@@ -3,9 +3,9 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from xpr.garbage_collection import without_collections
+from xpr.garbage_collection import without_collections as _without_collections
 
-with without_collections():
+with _without_collections():
     from xpr import core as core
     from xpr import dtypes as dtypes
     from xpr import errors as errors
