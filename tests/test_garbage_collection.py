@@ -97,7 +97,7 @@ def test_thresholds_are_as_before_after_a_trace_and_after_errors():
     assert gc.get_threshold() == before
 
 
-@pytest.mark.parametrize("mine", [(0, 5, 5), (RARE + 1, 5, 5), (300, 5, 5)])
+@pytest.mark.parametrize("mine", [(0, 5, 5), (RARE + 1, 5, 5), (300, 5, 5), (100_000, 20, 20)])
 def test_thresholds_of_the_user_stay(mine):
     before = gc.get_threshold()
     try:
@@ -107,5 +107,14 @@ def test_thresholds_of_the_user_stay(mine):
         gc.set_threshold(*before)
         with_rare_collections(lambda: gc.set_threshold(*mine))()  # set by the function itself
         assert gc.get_threshold() == mine
+    finally:
+        gc.set_threshold(*before)
+
+
+def test_other_thresholds_that_are_set_while_a_function_is_traced_stay():
+    before = gc.get_threshold()
+    try:
+        xpr.make_jaxpr(lambda: gc.set_threshold(gc.get_threshold()[0], 3, 4))()
+        assert gc.get_threshold() == (before[0], 3, 4)
     finally:
         gc.set_threshold(*before)

@@ -44,6 +44,23 @@ def test_errors_in_float32(name, contracted, monkeypatch):
         assert accuracy.errors(np.asarray(function(name)(hard)), exact).max() < limit
 
 
+@pytest.mark.optimized
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("name", NAMES)
+def test_fewer_elements_than_formulas_are_for(name, dtype):
+    """By XLA's functions, as in users' programs: its arc tangents of 640 elements and more were memory as it was."""
+    rng = np.random.default_rng(0)
+    with enable_x64(True):
+        for n in 700, 1000, MANY - 1:
+            operands = [draw(rng, n).clip(-60, 60).astype(dtype) for draw in ROW[name].domain]
+            exact = ROW[name].exact(*(x.astype(np.float64) for x in operands))
+            tolerance = {"float16": 4e-3, "float32": 1e-4, "float64": 1e-8}[dtype]
+            fun = xpr.jit(lambda *xs: (2 * getattr(lax, name)(*xs), getattr(lax, name)(*xs)))
+            for factor, result in zip((2, 1), fun(*operands)):
+                fits = np.abs(factor * exact) < np.finfo(dtype).max
+                np.testing.assert_allclose(result[fits], factor * exact[fits], tolerance, tolerance)
+
+
 @pytest.mark.parametrize("contracted", [pytest.param(True, marks=pytest.mark.optimized), False])
 @pytest.mark.parametrize("name", NAMES)
 def test_errors_in_float64(name, contracted, monkeypatch):

@@ -14,12 +14,15 @@ from functools import wraps
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
-RARE = 100_000  # containers, some ten megabytes of them
+RARE = 100_003  # containers, some ten megabytes of them; a number that nobody else chooses
 
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """Within it there is no collection, and what there is at its end belongs to the oldest generation."""
+    """Within it there is no collection, and what there is at its end belongs to the oldest generation.
+
+    So does what the user has made before, which the next full collection looks through.
+    """
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -32,19 +35,35 @@ def without_collections() -> Iterator[None]:
             gc.enable()
 
 
+def collect_rarely() -> int:
+    """From now on there is a collection each time there are `RARE` more containers.
+
+    Returns:
+      For `collect_as_before`: how many there were until now, or 0 where nothing changes.
+    """
+    number, *others = gc.get_threshold()
+    if not 0 < number < RARE:  # there are no collections, or a caller has seen to it
+        return 0
+    gc.set_threshold(RARE, *others)
+    return number
+
+
+def collect_as_before(number: int) -> None:
+    """Ends `collect_rarely`; what the user has set meanwhile stays."""
+    current, *others = gc.get_threshold()
+    if number and current == RARE:
+        gc.set_threshold(number, *others)
+
+
 def with_rare_collections(fun: F) -> F:
-    """A function during whose calls there is a collection each time there are `RARE` more containers."""
+    """A function during whose calls collections are rare."""
 
     @wraps(fun)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        number, *others = gc.get_threshold()
-        if not 0 < number < RARE:  # there are none, or a caller has seen to it
-            return fun(*args, **kwargs)
-        gc.set_threshold(RARE, *others)
+        number = collect_rarely()
         try:
             return fun(*args, **kwargs)
         finally:
-            if gc.get_threshold()[0] == RARE:  # otherwise `fun` has set another one
-                gc.set_threshold(number, *others)
+            collect_as_before(number)
 
     return wrapper  # type: ignore[return-value]  # which has the type of `fun`

@@ -67,6 +67,7 @@ _EXACT = frozenset(
      "dynamic_slice", "gather", "maximum", "minimum", "negate", "pad", "reshape", "reverse", "select", "slice",
      "subtract", "transpose")
 )  # fmt: skip
+_ARC_TANGENTS = ('chlo.atan"', "chlo.atan ", "stablehlo.atan2")  # as texts have them
 # Functions that the emitters compute by formulas of their own.
 _OF_EMITTERS = frozenset({"chlo.tan", "stablehlo.tan"})
 _STORES = frozenset({"func.return", "stablehlo.concatenate"})
@@ -142,6 +143,16 @@ class Workload:
         if surely_at_least(reduced, _LONG_REDUCTION):
             self.repeated_reductions += kind in self._reductions
             self._reductions.add(kind)
+
+
+def for_text(codegen: Codegen, text: str) -> Codegen:
+    """How a text is to be compiled, with narrow vectors if it has arc tangents.
+
+    For those of several numbers XLA calls functions that come with it (`xla.atan.v16f32`). They take 512 bits as two
+    vectors of 256, whatever the program prefers, and where LLVM doesn't inline them results are what happened to be in
+    the registers. There are no others: XLA writes the code of its other functions for each program.
+    """
+    return codegen._replace(narrow=True) if any(name in text for name in _ARC_TANGENTS) else codegen
 
 
 def codegen_of_program(functions: Sequence[str], work: Workload, is_plain: bool) -> Codegen:

@@ -389,7 +389,8 @@ def _reshape_abstract(aval: ShapedArray, *, new_sizes: tuple[int, ...]) -> Shape
 _FEW_TILES, _MANY_ELEMENTS = 8, 1 << 10
 # Bytes from which on several threads that compute elements are faster than one that copies rows: where memory is new,
 # and where elements are large, since what is computed for each takes as long for one of 8 bytes as for one of 4.
-_LARGE_RESULT, _LARGE_TIMES_ITEMSIZE_SQUARED = 1 << 26, 1 << 28
+_LARGE_RESULT = {4: 1 << 24, 8: 1 << 22, 16: 1 << 20}  # by the size of an element
+_LARGE_RESULT_OF_SMALL_ELEMENTS = 1 << 26
 
 
 def _reshape_lower(b: Builder, x: Value, aval: ShapedArray, *, new_sizes: tuple[int, ...]) -> Value:
@@ -402,7 +403,7 @@ def _reshape_lower(b: Builder, x: Value, aval: ShapedArray, *, new_sizes: tuple[
     if broadcast is None or not new_sizes or x.aval.ndim < 2 or aval.is_symbolic:
         return b.reshape(x, new_sizes)
     itemsize = aval.dtype.itemsize
-    largest = min(_LARGE_RESULT, _LARGE_TIMES_ITEMSIZE_SQUARED // itemsize**2)
+    largest = _LARGE_RESULT.get(itemsize, _LARGE_RESULT_OF_SMALL_ELEMENTS)
     if aval.size < _MANY_ELEMENTS or aval.size * itemsize >= largest:
         return b.reshape(x, new_sizes)
     source, axes = broadcast

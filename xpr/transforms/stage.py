@@ -26,7 +26,7 @@ from xpr.core.refs import AbstractRef, Ref
 from xpr.core.result_types import SumOverShards
 from xpr.core.source import describe_function, here, line_with_text, without_scopes
 from xpr.errors import RefError
-from xpr.garbage_collection import with_rare_collections
+from xpr.garbage_collection import collect_as_before, collect_rarely
 from xpr.primitives.user_values import make_value_p
 from xpr.transforms.leaks import refuse_leaks
 from xpr.transforms.metadata import with_metadata_of_block
@@ -243,7 +243,6 @@ class StageTrace(Trace):
         return [i for i, variable in enumerate(self.arguments) if variable in needed]
 
 
-@with_rare_collections
 def stage(
     fun: Callable[..., Sequence[Any]],
     in_avals: Sequence[ShapedArray],
@@ -258,13 +257,14 @@ def stage(
     if trace is None:
         trace = StageTrace(context.trace, signature, shardings)
     arguments = [trace.argument(aval) for aval in in_avals]
-    before = context.trace, context.source
+    before, number = (context.trace, context.source), collect_rarely()
     context.trace, context.source = with_metadata_of_block(trace), without_scopes(context.source)
     try:
         closed = trace.finish(fun(*arguments))
     finally:
         context.trace, context.source = before
         trace.alive = False
+        collect_as_before(number)
     if settings.enable_checks:
         check_jaxpr(closed)
     if settings.check_tracer_leaks:
