@@ -283,6 +283,7 @@ def test_one_program_draws_arrays_of_many_shapes(call, monkeypatch):
     np.testing.assert_array_equal(drawn[2, 3], drawn[64,][:6].reshape(2, 3))
 
 
+@pytest.mark.optimized  # the bits of programs that are not depend on how they are divided into modules
 @pytest.mark.parametrize("rate", [1e4, np.float32(50), jnp.float32(3)])
 @pytest.mark.parametrize("size", [5, 300])
 def test_poisson_numbers_of_large_rates_depend_on_the_shape(rate, size):

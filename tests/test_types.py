@@ -30,7 +30,9 @@ stats.gamma.cdf(1.0, 2.0, loc=1.0)
 def _public_names(face):
     """Those of `__all__`, or all but modules and what the file itself imports for its own use."""
     module = importlib.import_module(face)
-    imports = [node for node in tree_of(face).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    body = tree_of(face).body
+    body = [*body, *(each for node in body if isinstance(node, ast.With) for each in node.body)]
+    imports = [node for node in body if isinstance(node, ast.Import | ast.ImportFrom)]
     of_its_own = {alias.name for node in imports for alias in node.names if alias.asname is None}
     public = [
         name

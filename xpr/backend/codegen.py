@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 from xpr.backend import native
@@ -68,6 +69,7 @@ _EXACT = frozenset(
      "subtract", "transpose")
 )  # fmt: skip
 _ARC_TANGENTS = ('chlo.atan"', "chlo.atan ", "stablehlo.atan2")  # as texts have them
+_CALLS_THAT_ADD = (native.MATMUL, native.MATVEC, native.REDUCE)
 # Functions that the emitters compute by formulas of their own.
 _OF_EMITTERS = frozenset({"chlo.tan", "stablehlo.tan"})
 _STORES = frozenset({"func.return", "stablehlo.concatenate"})
@@ -272,11 +274,15 @@ def _is_product(operation: _Operation) -> bool:
     return operation.name in _PRODUCTS or native.MATMUL in operation.rest
 
 
-def _adds_up(operation: _Operation) -> bool:
-    """Whether it is a sum, or a product of matrices."""
-    if operation.name == "stablehlo.custom_call":
-        return any(name in operation.rest for name in (native.MATMUL, native.MATVEC, native.REDUCE))
-    return operation.name in _PRODUCTS or operation.name.startswith("stablehlo.reduce")
+def _adds_up(operations: list[_Operation]) -> bool:
+    """Whether there is a sum of floats, or a product of matrices. What a reduction does is the line after its own."""
+    for operation, following in pairwise(operations):
+        if operation.name.startswith("stablehlo.reduce"):
+            if following.name == "stablehlo.add" and following.has_floats:
+                return True
+        elif operation.name in _PRODUCTS or any(name in operation.rest for name in _CALLS_THAT_ADD):
+            return True
+    return False
 
 
 def _overwrites_many(operations: list[_Operation], work: Workload) -> bool:
@@ -307,7 +313,7 @@ def _is_to_the_bit(operations: list[_Operation]) -> bool:
     numbers are added up, and in products of matrices, the last bits are others in any case.
     """
     rounding = [each for each in operations if each.name.partition(".")[2] not in _EXACT and each.has_floats]
-    if any(map(_adds_up, operations)):
+    if _adds_up(operations):
         rounding = [each for each in rounding if each.name in _OF_EMITTERS or _HALF.search(each.result_type)]
     return bool(rounding)
 
