@@ -1,12 +1,16 @@
 """Functions for neural networks: activations, softmax and related functions, attention; initializers of weights."""
 
 import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from xpr.nn.activations import *
 from xpr.nn.attention import *
 from xpr.nn.normalizing import *
 from xpr.nn.scaled import *
+
+if _TYPE_CHECKING:
+    from xpr.nn import initializers as initializers
 
 
 def __getattr__(name: str) -> _Any:

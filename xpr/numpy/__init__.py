@@ -1,6 +1,7 @@
 """NumPy's functions on xpr's arrays: promotion, broadcasting, and every name as in NumPy."""
 
 import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 from xpr.numpy import methods as methods
@@ -46,6 +47,18 @@ from xpr.numpy.types import *
 from xpr.numpy.ufunc_class import *
 from xpr.numpy.ufuncs import *
 from xpr.numpy.where_select import *
+
+if _TYPE_CHECKING:
+    from xpr.numpy import fft as fft
+    from xpr.numpy import linalg as linalg
+    from xpr.numpy.convolutions import *
+    from xpr.numpy.divisors import *
+    from xpr.numpy.fitting import poly as poly
+    from xpr.numpy.fitting import polyfit as polyfit
+    from xpr.numpy.fitting import roots as roots
+    from xpr.numpy.polynomials import *
+    from xpr.numpy.sets import *
+    from xpr.numpy.window_functions import *
 
 # What most programs don't need: modules, and functions by the module that they are in.
 _MODULES = ("fft", "linalg")
