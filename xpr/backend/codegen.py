@@ -147,7 +147,7 @@ class Workload:
             self._reductions.add(kind)
 
 
-def for_text(codegen: Codegen, text: str) -> Codegen:
+def codegen_of_text(codegen: Codegen, text: str) -> Codegen:
     """How a text is to be compiled, with narrow vectors if it has arc tangents.
 
     For those of several numbers XLA calls functions that come with it (`xla.atan.v16f32`). They take 512 bits as two
@@ -170,7 +170,7 @@ def codegen_of_program(functions: Sequence[str], work: Workload, is_plain: bool)
     if not is_plain or work.elements > _FEW_ELEMENTS or work.repeated_reductions > _FEW_REPEATED:
         return _codegen(functions, work, [], is_small=False, is_quick=False)
     operations = _operations(functions)
-    is_small = not (work.draws and _is_to_the_bit(operations)) and not _stores_many_alike(operations)
+    is_small = not (work.draws and _draws_depend_on_emitters(operations)) and not _stores_many_alike(operations)
     is_quick = is_small and not _overwrites_many(operations, work)
     return _codegen(functions, work, operations, is_small, is_quick)
 
@@ -306,10 +306,10 @@ def _overwrites_many(operations: list[_Operation], work: Workload) -> bool:
     return max(products, default=0) > _FEW_IN_LOOPS or sum(read) > _FEW_OVERWRITTEN
 
 
-def _is_to_the_bit(operations: list[_Operation]) -> bool:
-    """Whether what a program computes from random numbers can be JAX's to the last bit, and depends on the emitters.
+def _draws_depend_on_emitters(operations: list[_Operation]) -> bool:
+    """Whether what a program computes from random numbers is JAX's to the last bit with the fusion emitters alone.
 
-    They add products in one instruction or in two, and have logarithms of float16 and tangents of their own. Where
+    Emitters add products in one instruction or in two, and have logarithms of float16 and tangents of their own. Where
     numbers are added up, and in products of matrices, the last bits are others in any case.
     """
     rounding = [each for each in operations if each.name.partition(".")[2] not in _EXACT and each.has_floats]

@@ -16,7 +16,7 @@ from xpr.backend.buffers import Device
 from xpr.backend.callbacks import Callback
 from xpr.backend.calling import NO_TIMEOUT, CallingPartitionedExecutable, Copies
 from xpr.backend.calling_executable import CallingExecutable
-from xpr.backend.codegen import Codegen, for_text
+from xpr.backend.codegen import Codegen, codegen_of_text
 from xpr.backend.compile_options import (
     PLAIN_EMITTERS,
     UNOPTIMIZED,
@@ -80,7 +80,7 @@ def compile(
     Raises:
       ValueError: XLA has no such option, or not with such a value; or the device is another process's.
     """
-    text, codegen = _linked(text), for_text(codegen, text)
+    text, codegen = _linked(text), codegen_of_text(codegen, text)
     if device.process_index != device.client.process_index():
         raise ValueError(
             f"The program {name} is to run on {device}, a device of process {device.process_index}, and this is "
@@ -247,7 +247,7 @@ def compile_partitioned(
       ValueError: XLA has no such option, or not with such a value.
     """
     mesh: Any = module.mesh
-    text, codegen, callbacks = _linked(text), for_text(module.codegen, text), module.callbacks
+    text, codegen, callbacks = _linked(text), codegen_of_text(module.codegen, text), module.callbacks
 
     def compile_for(target: Mesh, called: Sequence[Any] = ()) -> Any:
         all_options = {**(NO_TIMEOUT if called else {}), **(options or {})}
