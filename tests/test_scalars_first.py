@@ -151,6 +151,24 @@ def test_programs_for_elsewhere_have_no_such_function():
 def test_the_two_parts_are_the_program():
     jaxpr = xpr.make_jaxpr(lambda s, t, x: (chain(s) + t + 0 * s, of_arrays(x), chain(s)))(2.0, 3.0, jnp.ones(5)).jaxpr
     split = split_scalars(jaxpr)
-    assert split is not None and len(split.results) == len(split.rest.constvars)
+    assert split is not None and len(split.jaxpr.outvars) == len(split.rest.constvars)
     assert len(split.jaxpr.eqns) < len(jaxpr.eqns) - len(split.rest.eqns)  # equal ones are done once
     assert not any(v.aval.shape for eqn in split.jaxpr.eqns for v in eqn.outvars)
+
+
+@pytest.mark.parametrize("times, apart", [(20, True), (100, False)])
+def test_few_equations_read_results_of_their_own(times, apart):
+    """So that XLA compiles once what they are part of; and what is computed twice is still computed once."""
+
+    def f(s: Any, x: Any) -> Any:
+        scale = chain(s)
+        return [jnp.exp(scale * (x + i)) for i in [*range(times), 0]], scale
+
+    split = split_scalars(xpr.make_jaxpr(f)(np.float32(2), jnp.ones(5)).jaxpr)
+    assert split is not None and len(set(split.jaxpr.outvars)) == 1
+    assert len(split.jaxpr.outvars) == len(split.rest.constvars) == (times + 1 if apart else 1)
+    exponentials, scale = xpr.jit(f)(np.float32(2), np.arange(5, dtype=np.float32) / 100)
+    np.testing.assert_allclose(scale, chain(np.float32(2)), 1e-5)
+    np.testing.assert_allclose(exponentials[1], np.exp(float(scale) * (np.arange(5) / 100 + 1)), 1e-5)
+    np.testing.assert_array_equal(exponentials[0], exponentials[-1])
+    assert len([eqn for eqn in split.rest.eqns if eqn.primitive.name == "exp"]) == (times if apart else times + 1)

@@ -157,7 +157,7 @@ def _lower_main(builder: Builder, jaxpr: Jaxpr, arguments: list[Value]) -> list[
         operands = [value_of[v] for v in split.jaxpr.invars]
         function = module.function("scalars", split.jaxpr.in_avals, body, runs_once=True)
         scalars = builder.call(function, operands, split.jaxpr.out_avals, inline=False, one_kernel=True)
-        return lower_eqns(builder, split.rest, [*(scalars[i] for i in split.results), *arguments])
+        return lower_eqns(builder, split.rest, [*scalars, *arguments])
     if not isinstance(mesh, MeshOfProcesses):
         return lower_eqns(builder, jaxpr, arguments)
     return builder.manual_region(
