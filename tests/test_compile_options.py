@@ -11,7 +11,7 @@ import xpr.numpy as jnp
 from tests.helpers import one_operation
 from xpr import lax
 from xpr.backend import compiler, devices
-from xpr.backend.codegen import Codegen
+from xpr.backend.codegen import Codegen, codegen_of_text
 from xpr.backend.compile_options import compile_options
 from xpr.backend.processor import CORES
 from xpr.compile.lower import lower_jaxpr
@@ -147,6 +147,36 @@ def test_what_is_not_counted_may_run_on_several_threads():
     mlir.register_lowering(sine_p, sine)
     for f in exported.call, sine_p.bind, xpr.jit(lambda x: exported.call(x) + 1):
         assert not lower_jaxpr(xpr.make_jaxpr(f)(x).jaxpr).codegen.serial
+
+
+def test_passes_that_do_nothing_for_a_program_are_left_out(device, monkeypatch):
+    def without(codegen):
+        passes = flags_of(compile_options(device, None, codegen=codegen))[0].get("xla_disable_hlo_passes", "")
+        return set(passes.split(",")) - {""}
+
+    def of(f, dtype="float32"):
+        module = lower_jaxpr(xpr.make_jaxpr(f)(np.ones(8, dtype)).jaxpr)
+        return without(codegen_of_text(module.codegen._replace(serial=False), module.text()))
+
+    verifier, bfloat16 = "hlo-verifier", "float-normalization-bf16"
+    assert {verifier, bfloat16, "float-normalization-s4"} < of(jnp.sin)
+    for small in "bfloat16", "float16", "float8_e4m3fn", "int4", "uint4":
+        assert of(lambda x, small=small: x.astype(small).astype(x.dtype) + 1) == {verifier}, small
+    exported = xpr.export.export(xpr.jit(jnp.sin))(np.ones(8, np.float32))
+    assert verifier not in of(exported.call) and bfloat16 in of(exported.call)
+    partitioned = lower_jaxpr(xpr.make_jaxpr(jnp.sin)(np.ones(8)).jaxpr, mesh=xpr.make_mesh((1,), ("x",))).codegen
+    assert partitioned.verified and not without(Codegen())
+    monkeypatch.setenv("XLA_FLAGS", "--xla_disable_hlo_passes=dce")
+    assert not of(jnp.sin)
+
+
+@pytest.mark.parametrize("small", ["bfloat16", "float16", "float8_e5m2", "int4", "uint4"])
+def test_small_types_are_computed_with(small):
+    """By passes of XLA that programs without them do without."""
+    x = np.arange(8).astype(small)
+    doubled = xpr.jit(lambda x: x + x)(x)
+    np.testing.assert_array_equal(np.asarray(doubled).astype(np.float32), (x + x).astype(np.float32))
+    assert doubled.dtype == x.dtype
 
 
 def test_kernels_of_serial_programs_are_not_divided():

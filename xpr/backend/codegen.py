@@ -69,6 +69,7 @@ _EXACT = frozenset(
      "subtract", "transpose")
 )  # fmt: skip
 _ARC_TANGENTS = ('chlo.atan"', "chlo.atan ", "stablehlo.atan2")  # as texts have them
+_SMALL_TYPES = ("f16", "f8E", "f4E", "i4")
 _CALLS_THAT_ADD = (native.MATMUL, native.MATVEC, native.REDUCE)
 # Functions that the emitters compute by formulas of their own.
 _OF_EMITTERS = frozenset({"chlo.tan", "stablehlo.tan"})
@@ -91,6 +92,8 @@ class Codegen(NamedTuple):
       quick: the program takes more time to compile than to run.
       lone: the program is one exponential or hyperbolic tangent.
       serial: each of its kernels runs on one thread.
+      verified: XLA checks the program after each of its passes.
+      small_types: it may have numbers of 4, 8 or 16 bits that XLA computes with others.
     """
 
     unrolled: bool = True
@@ -99,6 +102,8 @@ class Codegen(NamedTuple):
     quick: bool = False
     lone: bool = False
     serial: bool = False
+    verified: bool = True
+    small_types: bool = True
 
 
 class Workload:
@@ -107,21 +112,21 @@ class Workload:
     Attributes:
       elements: how many elements its operations compute, in one step of a loop; scatters count as infinitely many.
       bytes: how many bytes its operations write or reduce, in one step of a loop, and in each call of a function;
-        functions of elements count as the operations that they expand to. Functions of exported programs, and those
-        that a user writes in MLIR, count as infinitely many.
+        functions of elements count as the operations that they expand to.
       most_bytes: how many bytes the largest array has that is written or reduced.
       products: the number of matrix products.
       repeated_reductions: the number of long reductions, after the first of each kind.
       draws: whether it draws random numbers outside of loops, which are to be JAX's to the last bit where they can be.
       has_loops: whether it has `while`.
       has_hot_loops: whether some loops are several times slower on CPU if they are not unrolled.
+      is_foreign: whether it has functions that others wrote.
       transposed: the number of elements of the largest array that it transposes.
     """
 
     def __init__(self) -> None:
         self.elements = self.bytes = self.most_bytes = 0.0
         self.products = self.repeated_reductions = 0
-        self.draws = self.has_loops = self.has_hot_loops = False
+        self.draws = self.has_loops = self.has_hot_loops = self.is_foreign = False
         self.transposed = 0
         self._reductions: set[Any] = set()  # the kinds of the long ones
 
@@ -140,6 +145,10 @@ class Workload:
             self.bytes += _EXPANDED.get(name, 1) * nbytes
             self.most_bytes = max(self.most_bytes, nbytes)
 
+    def add_foreign(self) -> None:
+        """Counts functions of exported programs, or those that a user writes in MLIR, as infinitely many bytes."""
+        self.bytes, self.is_foreign = math.inf, True
+
     def add_reduction(self, kind: Any, reduced: Any) -> None:
         """Counts a reduction of `reduced` elements to one; XLA may compile those of one kind together."""
         if surely_at_least(reduced, _LONG_REDUCTION):
@@ -148,13 +157,14 @@ class Workload:
 
 
 def codegen_of_text(codegen: Codegen, text: str) -> Codegen:
-    """How a text is to be compiled, with narrow vectors if it has arc tangents.
+    """How a text is to be compiled, by what operations and types it has: with narrow vectors if it has arc tangents.
 
     For those of several numbers XLA calls functions that come with it (`xla.atan.v16f32`). They take 512 bits as two
     vectors of 256, whatever the program prefers, and where LLVM doesn't inline them results are what happened to be in
     the registers. There are no others: XLA writes the code of its other functions for each program.
     """
-    return codegen._replace(narrow=True) if any(name in text for name in _ARC_TANGENTS) else codegen
+    narrow = codegen.narrow or any(name in text for name in _ARC_TANGENTS)
+    return codegen._replace(narrow=narrow, small_types=any(name in text for name in _SMALL_TYPES))
 
 
 def codegen_of_program(functions: Sequence[str], work: Workload, is_plain: bool) -> Codegen:
@@ -167,7 +177,9 @@ def codegen_of_program(functions: Sequence[str], work: Workload, is_plain: bool)
       functions: their texts, operations in MLIR's generic form.
       is_plain: whether it runs on one device, and has known shapes.
     """
-    if not is_plain or work.elements > _FEW_ELEMENTS or work.repeated_reductions > _FEW_REPEATED:
+    if not is_plain:
+        return _codegen(functions, work, [], is_small=False, is_quick=False)._replace(verified=True)
+    if work.elements > _FEW_ELEMENTS or work.repeated_reductions > _FEW_REPEATED:
         return _codegen(functions, work, [], is_small=False, is_quick=False)
     operations = _operations(functions)
     is_small = not (work.draws and _draws_depend_on_emitters(operations)) and not _stores_many_alike(operations)
@@ -246,7 +258,8 @@ def _codegen(
     few = _few_operations(functions)
     is_transpose = _is_lone_transpose(few, work)
     tiled = work.transposed >= _LARGE_TRANSPOSE or is_transpose
-    return Codegen(unrolled, narrow, tiled, is_quick and not is_transpose, _is_lone_function(few), serial)
+    quick, lone = is_quick and not is_transpose, _is_lone_function(few)
+    return Codegen(unrolled, narrow, tiled, quick, lone, serial, verified=work.is_foreign)
 
 
 def _sizes(shape: str) -> tuple[int, ...]:

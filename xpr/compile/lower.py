@@ -147,10 +147,10 @@ def _with_unreduced_as_requested(jaxpr: Jaxpr, out_shardings: Sequence[NamedShar
 def _lower_main(builder: Builder, jaxpr: Jaxpr, arguments: list[Value]) -> list[Value]:
     module, mesh = builder.module, builder.module.mesh
     is_plain = module.platform == "cpu" and mesh is None and not (module.exported or module.is_polymorphic)
-    if is_plain and (split := split_scalars(jaxpr)) is not None:
+    # Beside random numbers, which are JAX's to the last bit, scalars are as well: XLA rounds others in such a function.
+    if is_plain and not draws_numbers(jaxpr) and (split := split_scalars(jaxpr)) is not None:
 
         def body(inner: Builder, scalars: list[Value]) -> list[Value]:
-            inner.draws = draws_numbers(jaxpr)
             return lower_eqns(inner, split.jaxpr, scalars)
 
         value_of = dict(zip((*jaxpr.constvars, *jaxpr.invars), arguments))

@@ -7,7 +7,6 @@ vjp: J^T ct is linear in ct, and its vjp is J. `vmap` calls the function for one
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -127,7 +126,7 @@ def _lower(b: Builder, operands: list[Value], avals: list[ShapedArray], *, expor
         b.module.inlined_meshes += inlined.meshes
         b.module.shared[key] = inlined
     inlined = b.module.shared[key]
-    b.module.work.bytes = math.inf  # nothing counts what it computes
+    b.module.work.add_foreign()
     b.module.is_polymorphic |= exported.uses_global_constants
     kept = [operands[i] for i in exported.module_kept_var_idx]
     if len(exported.platforms) > 1:

@@ -6,7 +6,6 @@ inside a function of a module of its own, whose text then becomes a function of 
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
@@ -213,7 +212,7 @@ def _written(
         for operation in module.body.operations:
             text = operation.get_asm(print_generic_op_form=True, use_local_scope=True)
             builder.module.functions.append(text)
-    builder.module.work.bytes = math.inf  # nothing counts what it computes
+    builder.module.work.add_foreign()
     if not ordered:
         return builder.call(name, operands, avals)
     builder.token, *values = builder.call(name, operands, result_avals)
