@@ -147,8 +147,9 @@ def _with_unreduced_as_requested(jaxpr: Jaxpr, out_shardings: Sequence[NamedShar
 def _lower_main(builder: Builder, jaxpr: Jaxpr, arguments: list[Value]) -> list[Value]:
     module, mesh = builder.module, builder.module.mesh
     is_plain = module.platform == "cpu" and mesh is None and not (module.exported or module.is_polymorphic)
-    # Beside random numbers, which are JAX's to the last bit, scalars are as well: XLA rounds others in such a function.
-    if is_plain and not draws_numbers(jaxpr) and (split := split_scalars(jaxpr)) is not None:
+    split = split_scalars(jaxpr) if is_plain else None
+    # Random numbers are JAX's to the last bit, and scalars beside them. In a function XLA rounds these in another way.
+    if split is not None and not _draws_somewhere(jaxpr):
 
         def body(inner: Builder, scalars: list[Value]) -> list[Value]:
             return lower_eqns(inner, split.jaxpr, scalars)
@@ -247,6 +248,11 @@ _RANDOM_BITS = (threefry2x32_p, rng_bit_generator_p)
 def draws_numbers(jaxpr: Jaxpr) -> bool:
     """Whether some equation makes random bits: elementwise functions are then lowered as in JAX, bit for bit."""
     return any(eqn.primitive in _RANDOM_BITS for eqn in jaxpr.eqns)
+
+
+def _draws_somewhere(jaxpr: Jaxpr) -> bool:
+    """Whether some equation makes random bits, here or in the jaxprs of equations."""
+    return draws_numbers(jaxpr) or any(map(_draws_somewhere, subjaxprs(jaxpr)))
 
 
 def _draws_floats(jaxpr: Jaxpr) -> bool:
