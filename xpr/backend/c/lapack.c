@@ -37,11 +37,13 @@ typedef struct {
     } operands;
 } Call;
 
-enum { EXECUTE = 3, ROUTINES = 100, ALONE = 8 }; /* OpenBLAS itself has one thread for fewer rows than these */
+enum { EXECUTE = 3, ROUTINES = 100, FEW = 8 };
 
 static struct {
     void *(*handler)(Call *);
     int64_t large; /* from how many rows or columns on a matrix is worth several threads */
+    int64_t alone; /* for fewer OpenBLAS itself has one thread */
+    int64_t alone_with_few; /* and for fewer than these where the other matrix has few rows or columns */
 } routines[ROUTINES];
 static int (*get_threads)(void);
 static void (*set_threads)(int);
@@ -100,10 +102,16 @@ static int64_t size_of(const Call *call) {
     return size;
 }
 
+/* Whether the second operand's matrices have few rows or columns. */
+static int has_few(const Call *call) {
+    const Buffer *matrix = call->operands.size > 1 ? call->operands.values[1] : NULL;
+    return matrix && matrix->rank > 1 && (matrix->dims[matrix->rank - 1] < FEW || matrix->dims[matrix->rank - 2] < FEW);
+}
+
 static void *run(int number, Call *call) {
     void *(*handler)(Call *) = routines[number].handler;
     int64_t size = call->extension || call->stage != EXECUTE ? 0 : size_of(call);
-    if (size < ALONE) return handler(call);
+    if (size < routines[number].alone || (size < routines[number].alone_with_few && has_few(call))) return handler(call);
     pthread_mutex_lock(&lock);
     if (!calls++) threads_before = get_threads();
     int most = threads_before, threads = 1;
@@ -134,7 +142,8 @@ void xpr_set_threads(void *get, void *set) {
 }
 
 /* The handler that calls a routine, which has a number below 100, with several threads for matrices that are large. */
-void *xpr_threaded(int number, void *routine, int64_t large) {
+void *xpr_threaded(int number, void *routine, int64_t large, int64_t alone, int64_t alone_with_few) {
     routines[number].handler = (void *(*)(Call *))routine, routines[number].large = large;
+    routines[number].alone = alone, routines[number].alone_with_few = alone_with_few;
     return (void *)handlers[number];
 }
