@@ -752,13 +752,20 @@ trees = [
 structures = []
 for _ in range(2):
     for each in trees:
-        for function in (tree.flatten, tree.leaves, tree.structure):
+        asked = []
+        some = lambda node: asked.append(type(node).__name__) or len(asked) % 3 == 0
+        some_are_leaves = lambda each: tree.flatten(each, some)
+        some_with_paths = lambda each: tree.flatten_with_path(each, some)
+        for function in (tree.flatten, tree.leaves, tree.structure, some_are_leaves, some_with_paths):
+            asked.clear()
             try:
                 result = function(each)
             except (RuntimeError, TypeError, ValueError) as error:
                 print(type(error).__name__, str(error)[:60])
             else:
-                print(type(result[-1] if isinstance(result, tuple) else result).__name__)
+                print(type(result[-1] if isinstance(result, tuple) else result).__name__, asked)
+                if asked:
+                    print(result[-1], [str(x[0]) if function is some_with_paths else type(x) for x in result[0]])
                 if function is tree.flatten:
                     leaves, structure = result
                     structures.append(structure)

@@ -151,6 +151,39 @@ def test_is_leaf_with_paths_agrees_with_flatten(value, depth):
 
 
 @few
+@given(trees, st.integers(0, 7))
+def test_is_leaf_is_asked_once_for_each_node(value, number):
+    """Also where optree takes over from C, which has met a class that it doesn't know."""
+    asked: list[Any] = []
+
+    def is_leaf(node: Any) -> bool:
+        asked.append(node)
+        return len(asked) % 8 == number
+
+    flat = tree.flatten(value, is_leaf)
+    nodes, asked[:] = list(asked), []
+    pairs, treedef = tree.flatten_with_path(value, is_leaf)
+    assert len(nodes) == len(asked) and all(map(operator.is_, nodes, asked))
+    assert ([leaf for _, leaf in pairs], treedef) == flat
+    asked.clear()
+    by_path = tree.flatten_with_path(value, lambda path, node: is_leaf(node), is_leaf_takes_path=True)
+    assert (pairs, treedef) == by_path and len(nodes) == len(asked)
+    assert tree.unflatten(treedef, flat[0]) == value
+
+
+def test_is_leaf_that_raises_an_error():
+    for value in ([1, [2]], (1, collections.OrderedDict(a=[2]))):
+        with pytest.raises(ZeroDivisionError):
+            tree.flatten(value, lambda node: node == 2 and 1 / 0)
+        with pytest.raises(KeyboardInterrupt):
+            tree.flatten_with_path(value, lambda node: node == 2 and interrupt())
+
+
+def interrupt() -> None:
+    raise KeyboardInterrupt
+
+
+@few
 @given(trees, st.randoms(use_true_random=False))
 def test_a_prefix_gives_each_leaf_the_value_above_it(value, random):
     """Truncate a tree at random nodes; what a leaf gets is what stands at the longest path above it."""

@@ -80,9 +80,10 @@ static PyObject *static_data(PyObject *value) {
 /* What is made of a tree: its leaves, and unless it is NULL what tells its structure. That begins with classes and
    numbers of children, in the order of the leaves, so that it can be read again from the left. With `is_exact` trees
    have the same only if no one could tell their structures apart, by the order of keys or by 1 and True; and it holds
-   no object that may hold others. */
+   no object that may hold others. Nodes for which the predicate `is_leaf` is true count as leaves; it is called once for
+   each, and what it says is noted in `answers`. Both are NULL if there is none. */
 typedef struct {
-    PyObject *leaves, *structure;
+    PyObject *leaves, *structure, *is_leaf, *answers;
     int is_exact, depth;
 } Flat;
 
@@ -238,16 +239,31 @@ static int is_named_tuple(PyObject *x) {
     return PyObject_HasAttr(type, s_fields) && PyObject_HasAttr(type, s_make);
 }
 
+static int add_leaf(Flat *flat, PyObject *x) {
+    if (PyList_Append(flat->leaves, x) < 0) return -1;
+    return flat->structure ? PyList_Append(flat->structure, Py_Ellipsis) : 0;
+}
+
+/* What the predicate says of a node; -1 if it raises an exception. */
+static int ask(Flat *flat, PyObject *x) {
+    PyObject *answer = PyObject_CallOneArg(flat->is_leaf, x);
+    int is_leaf = answer ? PyObject_IsTrue(answer) : -1;
+    Py_XDECREF(answer);
+    if (is_leaf >= 0 && PyList_Append(flat->answers, is_leaf ? Py_True : Py_False) < 0) return -1;
+    return is_leaf;
+}
+
 static int flatten(Flat *flat, PyObject *x) {
     PyTypeObject *type = Py_TYPE(x);
+    int is_leaf = flat->is_leaf ? ask(flat, x) : 0;
+    if (is_leaf) return is_leaf < 0 ? -1 : add_leaf(flat, x);
     if (x == Py_None) return flat->structure ? PyList_Append(flat->structure, x) : 0;
     PyObject *registration = PyDict_GetItemWithError(registered, (PyObject *)type);
     if (!registration && PyErr_Occurred()) return -1;
     int is_tuple = PyTuple_Check(x);
     if (!registration && !is_tuple && type != &PyList_Type && type != &PyDict_Type) {
         if (type == others[0] || type == others[1] || type == others[2]) return fail();
-        if (PyList_Append(flat->leaves, x) < 0) return -1;
-        return flat->structure ? PyList_Append(flat->structure, Py_Ellipsis) : 0;
+        return add_leaf(flat, x);
     }
     if (is_tuple && !registration && type != &PyTuple_Type && !is_named_tuple(x)) return fail();
     if (flat->depth >= DEEPEST) return fail();
@@ -268,7 +284,7 @@ static PyObject *or_none(PyObject *result) {
 }
 
 static PyObject *flattened(PyObject *tree, int is_exact) {
-    Flat flat = {PyList_New(0), PyList_New(0), is_exact, 0};
+    Flat flat = {PyList_New(0), PyList_New(0), NULL, NULL, is_exact, 0};
     PyObject *structure = NULL, *result = NULL;
     if (flat.leaves && flat.structure && flatten(&flat, tree) == 0) structure = PyList_AsTuple(flat.structure);
     if (structure) result = PyTuple_Pack(2, flat.leaves, structure);
@@ -282,8 +298,26 @@ static PyObject *flatten_plain(PyObject *module, PyObject *tree) { return flatte
 
 static PyObject *flatten_exactly(PyObject *module, PyObject *tree) { return flattened(tree, 1); }
 
+static PyObject *flatten_until(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
+    if (count != 2) return PyErr_Format(PyExc_TypeError, "flatten_until takes a tree and a predicate");
+    Flat flat = {PyList_New(0), PyList_New(0), arguments[1], PyList_New(0), 1, 0};
+    PyObject *structure = NULL, *result = NULL;
+    int failed = !flat.leaves || !flat.structure || !flat.answers || flatten(&flat, arguments[0]) < 0;
+    if (!failed) structure = PyList_AsTuple(flat.structure);
+    if (structure) result = PyTuple_Pack(3, flat.leaves, structure, flat.answers);
+    else if (flat.answers && PyErr_ExceptionMatches(PyExc_Exception)) {
+        PyErr_Clear();
+        result = PyTuple_Pack(3, Py_None, Py_None, flat.answers);
+    }
+    Py_XDECREF(flat.leaves);
+    Py_XDECREF(flat.structure);
+    Py_XDECREF(flat.answers);
+    Py_XDECREF(structure);
+    return result;
+}
+
 static PyObject *leaves(PyObject *module, PyObject *tree) {
-    Flat flat = {PyList_New(0), NULL, 0, 0};
+    Flat flat = {PyList_New(0), NULL, NULL, NULL, 0, 0};
     if (flat.leaves && flatten(&flat, tree) < 0) Py_CLEAR(flat.leaves);
     return or_none(flat.leaves);
 }
@@ -300,6 +334,8 @@ static PyMethodDef functions[] = {
     {"flatten_plain", flatten_plain, METH_O, "The leaves and the structure in the key of a call, see plain_trees.py; None"
                                              " where a dict's keys have no order, or a node's function raises."},
     {"flatten_exactly", flatten_exactly, METH_O, "The same with an exact structure; None where there is none, too."},
+    {"flatten_until", (PyCFunction)(void (*)(void))flatten_until, METH_FASTCALL, "The same, and what a predicate says of"
+                                                                               " nodes, which is noted in any case."},
     {"leaves", leaves, METH_O, "The leaves; None where `flatten_plain` gives None."},
     {NULL},
 };

@@ -71,17 +71,38 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
     >>> tree.unflatten(treedef, "xyz")
     {'b': ('y', 'z'), 'a': ['x', None]}
     """
-    if is_leaf is None and _trees is not None:
-        flat = _trees.flatten_exactly(tree)
-        if flat is not None:
-            leaves, key = flat
-            treedef = _known.get(key)
-            if treedef is None:
-                if len(_known) >= _MOST_KNOWN:
-                    _known.clear()
-                _known[key] = treedef = _flatten(tree)[1]
-            return leaves, treedef
-    return _flatten(tree, is_leaf)
+    if _trees is None:
+        return _flatten(tree, is_leaf)
+    if is_leaf is not None:
+        return _flatten_until(tree, is_leaf)[:2]
+    flat = _trees.flatten_exactly(tree)
+    return _flatten(tree) if flat is None else (flat[0], _known_structure(flat[1], tree))
+
+
+def _flatten_until(tree: Any, is_leaf: Callable[[Any], bool]) -> tuple[list[Any], PyTreeDef, list[bool]]:
+    """The leaves and the structure, and what the predicate, which is called once for each, says of nodes in order."""
+    leaves, key, answers = _trees.flatten_until(tree, is_leaf)
+    known = iter(answers)
+    if leaves is not None:
+        return leaves, _known_structure(key, tree, lambda _: next(known)), answers
+
+    def answer(node: Any) -> bool:
+        is_known = next(known, None)
+        if is_known is None:
+            answers.append(is_known := bool(is_leaf(node)))
+        return is_known
+
+    return *_flatten(tree, answer), answers
+
+
+def _known_structure(key: Any, tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
+    """The structure of a tree which C tells by a key."""
+    treedef = _known.get(key)
+    if treedef is None:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[key] = treedef = _flatten(tree, is_leaf)[1]
+    return treedef
 
 
 def _flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
@@ -251,13 +272,7 @@ def structure(tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
     >>> tree.structure((1, [2])) == tree.structure(("x", ["y"])), tree.structure((1, [2])).num_leaves
     (True, 2)
     """
-    if is_leaf is None:
-        return flatten(tree)[1]
-    try:
-        return PyTreeDef(optree.tree_structure(tree, is_leaf, namespace=NAMESPACE))
-    except (RuntimeError, TypeError) as error:
-        _explain(error, tree)
-        raise
+    return flatten(tree, is_leaf)[1]
 
 
 def flatten_with_path(
@@ -278,23 +293,27 @@ def flatten_with_path(
     [((DictKey(key='a'), SequenceKey(idx=0)), 1)]
     """
     pairs: list[tuple[KeyPath, Any]] = []
+    answers: list[bool] = []
+    if is_leaf is not None and (is_leaf_takes_path or _trees is None):
+
+        def ask(path: KeyPath, node: Any) -> bool:
+            answers.append(bool(is_leaf(path, node) if is_leaf_takes_path else is_leaf(node)))
+            return answers[-1]
+
+        _collect((), tree, ask, pairs)
+        # optree visits nodes in the order of the walk above, but has no paths: it is given the answers of that walk.
+        replay = iter(answers)
+        return pairs, structure(tree, lambda _: next(replay))
     if is_leaf is None:
         leaves, treedef = flatten(tree)
-        if treedef.paths is not None:
-            return list(zip(treedef.paths, leaves, strict=True)), treedef
-        if _collect((), tree, None, pairs):
-            treedef.paths = [path for path, _ in pairs]
-        return pairs, treedef
-    answers: list[bool] = []
-
-    def once(path: KeyPath, node: Any) -> bool:
-        answers.append(bool(is_leaf(path, node) if is_leaf_takes_path else is_leaf(node)))
-        return answers[-1]
-
-    _collect((), tree, once, pairs)
-    # optree visits nodes in the order of the walk above, but has no paths: it is given the answers of that walk.
+    else:
+        leaves, treedef, answers = _flatten_until(tree, is_leaf)
+    if treedef.paths is not None:
+        return list(zip(treedef.paths, leaves, strict=True)), treedef
     replay = iter(answers)
-    return pairs, structure(tree, lambda _: next(replay))
+    if _collect((), tree, None if is_leaf is None else lambda path, node: next(replay), pairs):
+        treedef.paths = [path for path, _ in pairs]
+    return pairs, treedef
 
 
 def _collect(path: KeyPath, node: Any, is_leaf: Callable[[KeyPath, Any], bool] | None, pairs: list) -> bool:

@@ -516,7 +516,7 @@ def children_with_keys(node: Any) -> Iterable[tuple[Any, Any]] | None:
         return [(SequenceKey(index), child) for index, child in enumerate(node)]
     elif kind is dict:
         return [(DictKey(key), node[key]) for key in total_order_sorted(node)]
-    elif issubclass(kind, tuple) and hasattr(kind, "_fields"):
+    elif optree.is_namedtuple_class(kind):
         return zip(map(GetAttrKey, kind._fields), node, strict=True)
     elif kind not in _OTHER_CONTAINERS and not issubclass(kind, tuple):
         return None

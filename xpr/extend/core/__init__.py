@@ -140,9 +140,10 @@ class _TraceState:
     Scopes of names change nothing; nor do settings and meshes, with which operations are evaluated in another way.
     """
 
-    def __init__(self) -> None:
-        trace = transformation()
-        self._trace = None if trace.parent is None else trace
+    __slots__ = ("_trace",)
+
+    def __init__(self, trace: Trace | None):
+        self._trace = trace
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _TraceState) and self._trace is other._trace
@@ -151,9 +152,13 @@ class _TraceState:
         return id(self._trace)
 
 
+_OF_NO_TRANSFORMATION = _TraceState(None)
+
+
 def get_opaque_trace_state(convention: str | None = None) -> Any:
     """An object equal to that of another call if the same transformation's trace was current then."""
-    return _TraceState()
+    trace = transformation()
+    return _OF_NO_TRANSFORMATION if trace.parent is None else _TraceState(trace)
 
 
 def unsafe_am_i_under_a_jit_DO_NOT_USE() -> bool:
