@@ -777,6 +777,22 @@ print([[i for i, b in enumerate(structures) if a == b] for a in structures])
 """
 
 
+@BUILT
+@pytest.mark.parametrize("stack", [(), (3,), (2, 2)])
+def test_permutations_of_pivots(stack):
+    rng = np.random.default_rng(0)
+    for count, size in (1, 1), (3, 3), (2, 5), (40, 100):
+        pivots = np.stack([rng.integers(i, size, stack) for i in range(count)], -1).astype(np.int32)
+        permutation = xpr.jit(lambda pivots, size=size: lax.linalg.lu_pivots_to_permutation(pivots, size))
+        assert native.PERMUTATION in permutation.lower(pivots).as_text()
+        (expected,) = lax.linalg.lu_pivots_to_permutation_p.reference([pivots], permutation_size=size)
+        np.testing.assert_array_equal(permutation(pivots), expected)
+        beyond = np.where(rng.random(pivots.shape) < 0.5, pivots - 2 * size, pivots + 2 * size)
+        order = np.asarray(permutation(beyond))  # each is the nearest one within
+        np.testing.assert_array_equal(order, permutation(np.clip(beyond, 0, size - 1)))
+        np.testing.assert_array_equal(np.sort(order), np.broadcast_to(np.arange(size), order.shape))
+
+
 @pytest.mark.skipif(tree.flatten_natively is None, reason="trees are not flattened in C (hatch_build.py)")
 def test_trees_are_the_same_without_c():
     in_c, in_python = (re.sub(r" at 0x\w+", "", run_python(TREES, XPR_NATIVE=on)) for on in ("1", "0"))

@@ -173,3 +173,23 @@ def test_few_equations_read_results_of_their_own(times, apart):
     np.testing.assert_allclose(exponentials[1], np.exp(float(scale) * (np.arange(5) / 100 + 1)), 1e-5)
     np.testing.assert_array_equal(exponentials[0], exponentials[-1])
     assert len([eqn for eqn in split.rest.eqns if eqn.primitive.name == "exp"]) == (times if apart else times + 1)
+
+
+@pytest.mark.optimized
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda s, i, b: i * 0 + 3, lambda s, i, b: i - i, lambda s, i, b: (i & 0) + 1, lambda s, i, b: b & False,
+        lambda s, i, b: jnp.where(b, s, s), lambda s, i, b: s**0, lambda s, i, b: i * 1, lambda s, i, b: s * 1.0,
+    ],
+)  # fmt: skip
+def test_arguments_that_nothing_depends_on(use):
+    """XLA finds that when it simplifies the function."""
+
+    def f(s: Any, i: Any, b: Any, x: Any) -> Any:
+        return of_arrays(x) * chain(s) * use(s, i, b)
+
+    arguments = np.float32(0.7), np.int32(5), np.bool_(True), np.arange(5, dtype=np.float32)
+    assert "@scalars" in xpr.jit(f).lower(*arguments).as_text()
+    expected = of_arrays(arguments[-1]) * chain(arguments[0]) * use(*map(jnp.asarray, arguments[:3]))
+    np.testing.assert_allclose(xpr.jit(f)(*arguments), expected, 1e-5)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import gc
+import itertools
 import operator
 import pickle
 import subprocess
@@ -177,6 +179,37 @@ def test_is_leaf_that_raises_an_error():
             tree.flatten(value, lambda node: node == 2 and 1 / 0)
         with pytest.raises(KeyboardInterrupt):
             tree.flatten_with_path(value, lambda node: node == 2 and interrupt())
+
+
+def test_is_leaf_that_raises_an_error_once():
+    for value in ([1, 2], (1, collections.OrderedDict(a=2))):
+        calls = itertools.count()
+        with pytest.raises(ZeroDivisionError):
+            tree.flatten(value, lambda node, calls=calls: next(calls) == 1 and 1 / 0)
+
+
+def test_is_leaf_that_changes_the_tree():
+    """Other trees of the same structure have it still."""
+    value = {"changed": 1, "second": 2, "third": 3}
+    tree.flatten(value, lambda node: node == 1 and bool(value.pop("changed", None)) and False)
+    assert len(value) == 2
+    leaves, treedef = tree.flatten({"changed": 1, "second": 2, "third": 3})
+    assert leaves == [1, 2, 3] and treedef.num_leaves == 3
+
+
+def test_is_leaf_that_changes_the_class_of_a_node():
+    class Other:
+        pass
+
+    def is_leaf(node: Any) -> bool:
+        if type(node).__name__ == "Temporary":
+            node.__class__ = Other
+            gc.collect()
+        return False
+
+    for _ in range(20):
+        value = type("Temporary", (), {})()
+        assert tree.leaves([value], is_leaf) == [value]
 
 
 def interrupt() -> None:

@@ -6,7 +6,7 @@
 
 static PyObject *registered; /* what is known of each class of nodes, whose function to flatten them comes first */
 static PyTypeObject *others[3]; /* the classes of other nodes */
-static PyObject *s_dict, *s_fields, *s_make;
+static PyObject *s_asdict, *s_dict, *s_fields, *s_make;
 
 /* The static data of a node in the key of a call. An object whose class is written in Python is hashed as its class,
    since its own hash may take longer than the rest of a call: such data are told apart by `==` alone, as in jaxlib's
@@ -84,7 +84,7 @@ static PyObject *static_data(PyObject *value) {
    each, and what it says is noted in `answers`. Both are NULL if there is none. */
 typedef struct {
     PyObject *leaves, *structure, *is_leaf, *answers;
-    int is_exact, depth;
+    int is_exact, depth, has_raised; /* has_raised: the predicate has raised an exception */
 } Flat;
 
 enum { DEEPEST = 1000 }; /* containers inside each other, of which optree takes no more either */
@@ -236,7 +236,7 @@ static int flatten_node(Flat *flat, PyObject *registration, PyObject *x) {
 
 static int is_named_tuple(PyObject *x) {
     PyObject *type = (PyObject *)Py_TYPE(x);
-    return PyObject_HasAttr(type, s_fields) && PyObject_HasAttr(type, s_make);
+    return PyObject_HasAttr(type, s_fields) && PyObject_HasAttr(type, s_make) && PyObject_HasAttr(type, s_asdict);
 }
 
 static int add_leaf(Flat *flat, PyObject *x) {
@@ -249,14 +249,15 @@ static int ask(Flat *flat, PyObject *x) {
     PyObject *answer = PyObject_CallOneArg(flat->is_leaf, x);
     int is_leaf = answer ? PyObject_IsTrue(answer) : -1;
     Py_XDECREF(answer);
+    flat->has_raised = is_leaf < 0;
     if (is_leaf >= 0 && PyList_Append(flat->answers, is_leaf ? Py_True : Py_False) < 0) return -1;
     return is_leaf;
 }
 
 static int flatten(Flat *flat, PyObject *x) {
-    PyTypeObject *type = Py_TYPE(x);
     int is_leaf = flat->is_leaf ? ask(flat, x) : 0;
     if (is_leaf) return is_leaf < 0 ? -1 : add_leaf(flat, x);
+    PyTypeObject *type = Py_TYPE(x);
     if (x == Py_None) return flat->structure ? PyList_Append(flat->structure, x) : 0;
     PyObject *registration = PyDict_GetItemWithError(registered, (PyObject *)type);
     if (!registration && PyErr_Occurred()) return -1;
@@ -284,7 +285,7 @@ static PyObject *or_none(PyObject *result) {
 }
 
 static PyObject *flattened(PyObject *tree, int is_exact) {
-    Flat flat = {PyList_New(0), PyList_New(0), NULL, NULL, is_exact, 0};
+    Flat flat = {PyList_New(0), PyList_New(0), NULL, NULL, is_exact, 0, 0};
     PyObject *structure = NULL, *result = NULL;
     if (flat.leaves && flat.structure && flatten(&flat, tree) == 0) structure = PyList_AsTuple(flat.structure);
     if (structure) result = PyTuple_Pack(2, flat.leaves, structure);
@@ -300,12 +301,12 @@ static PyObject *flatten_exactly(PyObject *module, PyObject *tree) { return flat
 
 static PyObject *flatten_until(PyObject *module, PyObject *const *arguments, Py_ssize_t count) {
     if (count != 2) return PyErr_Format(PyExc_TypeError, "flatten_until takes a tree and a predicate");
-    Flat flat = {PyList_New(0), PyList_New(0), arguments[1], PyList_New(0), 1, 0};
+    Flat flat = {PyList_New(0), PyList_New(0), arguments[1], PyList_New(0), 1, 0, 0};
     PyObject *structure = NULL, *result = NULL;
     int failed = !flat.leaves || !flat.structure || !flat.answers || flatten(&flat, arguments[0]) < 0;
     if (!failed) structure = PyList_AsTuple(flat.structure);
     if (structure) result = PyTuple_Pack(3, flat.leaves, structure, flat.answers);
-    else if (flat.answers && PyErr_ExceptionMatches(PyExc_Exception)) {
+    else if (flat.answers && !flat.has_raised && PyErr_ExceptionMatches(PyExc_Exception)) {
         PyErr_Clear();
         result = PyTuple_Pack(3, Py_None, Py_None, flat.answers);
     }
@@ -317,7 +318,7 @@ static PyObject *flatten_until(PyObject *module, PyObject *const *arguments, Py_
 }
 
 static PyObject *leaves(PyObject *module, PyObject *tree) {
-    Flat flat = {PyList_New(0), NULL, NULL, NULL, 0, 0};
+    Flat flat = {PyList_New(0), NULL, NULL, NULL, 0, 0, 0};
     if (flat.leaves && flatten(&flat, tree) < 0) Py_CLEAR(flat.leaves);
     return or_none(flat.leaves);
 }
@@ -334,8 +335,8 @@ static PyMethodDef functions[] = {
     {"flatten_plain", flatten_plain, METH_O, "The leaves and the structure in the key of a call, see plain_trees.py; None"
                                              " where a dict's keys have no order, or a node's function raises."},
     {"flatten_exactly", flatten_exactly, METH_O, "The same with an exact structure; None where there is none, too."},
-    {"flatten_until", (PyCFunction)(void (*)(void))flatten_until, METH_FASTCALL, "The same, and what a predicate says of"
-                                                                               " nodes, which is noted in any case."},
+    {"flatten_until", (PyCFunction)(void (*)(void))flatten_until, METH_FASTCALL, "The same with a predicate, and what"
+        " that says of each node; None, None and what it said of some where `flatten_exactly` gives None."},
     {"leaves", leaves, METH_O, "The leaves; None where `flatten_plain` gives None."},
     {NULL},
 };
@@ -343,6 +344,7 @@ static PyMethodDef functions[] = {
 static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, "_trees", NULL, -1, functions};
 
 PyMODINIT_FUNC PyInit__trees(void) {
+    s_asdict = PyUnicode_InternFromString("_asdict");
     s_dict = PyUnicode_InternFromString("__dict__");
     s_fields = PyUnicode_InternFromString("_fields");
     s_make = PyUnicode_InternFromString("_make");

@@ -76,33 +76,48 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
     if is_leaf is not None:
         return _flatten_until(tree, is_leaf)[:2]
     flat = _trees.flatten_exactly(tree)
-    return _flatten(tree) if flat is None else (flat[0], _known_structure(flat[1], tree))
+    if flat is None:
+        return _flatten(tree)
+    leaves, key = flat
+    treedef = _known.get(key)
+    if treedef is None:
+        _keep(key, treedef := _flatten(tree)[1])
+    return leaves, treedef
 
 
 def _flatten_until(tree: Any, is_leaf: Callable[[Any], bool]) -> tuple[list[Any], PyTreeDef, list[bool]]:
     """The leaves and the structure, and what the predicate, which is called once for each, says of nodes in order."""
     leaves, key, answers = _trees.flatten_until(tree, is_leaf)
-    known = iter(answers)
-    if leaves is not None:
-        return leaves, _known_structure(key, tree, lambda _: next(known)), answers
+    treedef = _known.get(key)
+    if treedef is not None:
+        return leaves, treedef, answers
+    known = iter(list(answers))
 
     def answer(node: Any) -> bool:
         is_known = next(known, None)
-        if is_known is None:
+        if is_known is None:  # C has met a class that it doesn't know
             answers.append(is_known := bool(is_leaf(node)))
         return is_known
 
-    return *_flatten(tree, answer), answers
+    flat = _flatten(tree, answer)
+    if (
+        key is not None and _trees.flatten_until(tree, _answering(answers))[1] == key
+    ):  # else the predicate has changed it
+        _keep(key, flat[1])
+    return *flat, answers
 
 
-def _known_structure(key: Any, tree: Any, is_leaf: IsLeaf = None) -> PyTreeDef:
-    """The structure of a tree which C tells by a key."""
-    treedef = _known.get(key)
-    if treedef is None:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        _known[key] = treedef = _flatten(tree, is_leaf)[1]
-    return treedef
+def _answering(answers: Iterable[bool]) -> Callable[..., bool]:
+    """A predicate of nodes that gives these answers, and False when there are no more."""
+    known = iter(answers)
+    return lambda *_: next(known, False)
+
+
+def _keep(key: Any, treedef: PyTreeDef) -> None:
+    """Keeps a structure, which C tells by a key."""
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    _known[key] = treedef
 
 
 def _flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], PyTreeDef]:
@@ -302,16 +317,14 @@ def flatten_with_path(
 
         _collect((), tree, ask, pairs)
         # optree visits nodes in the order of the walk above, but has no paths: it is given the answers of that walk.
-        replay = iter(answers)
-        return pairs, structure(tree, lambda _: next(replay))
+        return pairs, structure(tree, _answering(answers))
     if is_leaf is None:
         leaves, treedef = flatten(tree)
     else:
         leaves, treedef, answers = _flatten_until(tree, is_leaf)
     if treedef.paths is not None:
         return list(zip(treedef.paths, leaves, strict=True)), treedef
-    replay = iter(answers)
-    if _collect((), tree, None if is_leaf is None else lambda path, node: next(replay), pairs):
+    if _collect((), tree, None if is_leaf is None else _answering(answers), pairs):
         treedef.paths = [path for path, _ in pairs]
     return pairs, treedef
 

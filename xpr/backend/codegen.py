@@ -93,7 +93,7 @@ class Codegen(NamedTuple):
       lone: the program is one exponential or hyperbolic tangent.
       serial: each of its kernels runs on one thread.
       verified: XLA checks the program after each of its passes.
-      small_types: it may have numbers of 4, 8 or 16 bits that XLA computes with others.
+      small_types: it may have numbers of 4, 8 or 16 bits, which XLA computes in wider types.
     """
 
     unrolled: bool = True
@@ -164,7 +164,9 @@ def codegen_of_text(codegen: Codegen, text: str) -> Codegen:
     the registers. There are no others: XLA writes the code of its other functions for each program.
     """
     narrow = codegen.narrow or any(name in text for name in _ARC_TANGENTS)
-    return codegen._replace(narrow=narrow, small_types=any(name in text for name in _SMALL_TYPES))
+    # What functions that XLA calls while it partitions a program write is not in its text.
+    small_types = codegen.verified or any(name in text for name in _SMALL_TYPES)
+    return codegen._replace(narrow=narrow, small_types=small_types)
 
 
 def codegen_of_program(functions: Sequence[str], work: Workload, is_plain: bool) -> Codegen:
@@ -178,18 +180,24 @@ def codegen_of_program(functions: Sequence[str], work: Workload, is_plain: bool)
       is_plain: whether it runs on one device, and has known shapes.
     """
     if not is_plain:
-        return _codegen(functions, work, [], is_small=False, is_quick=False)._replace(verified=True)
-    if work.elements > _FEW_ELEMENTS or work.repeated_reductions > _FEW_REPEATED:
         return _codegen(functions, work, [], is_small=False, is_quick=False)
+    if work.elements > _FEW_ELEMENTS or work.repeated_reductions > _FEW_REPEATED:
+        return _verified(work, _codegen(functions, work, [], is_small=False, is_quick=False))
     operations = _operations(functions)
     is_small = not (work.draws and _draws_depend_on_emitters(operations)) and not _stores_many_alike(operations)
     is_quick = is_small and not _overwrites_many(operations, work)
-    return _codegen(functions, work, operations, is_small, is_quick)
+    return _verified(work, _codegen(functions, work, operations, is_small, is_quick))
 
 
-def codegen_of_operation(functions: Sequence[str], work: Workload) -> Codegen:
+def codegen_of_operation(functions: Sequence[str], work: Workload, is_plain: bool) -> Codegen:
     """How XLA:CPU is to compile a program of a single operation: quickly, however long it runs."""
-    return _codegen(functions, work, _operations(functions), is_small=True, is_quick=True)
+    codegen = _codegen(functions, work, _operations(functions), is_small=True, is_quick=True)
+    return _verified(work, codegen) if is_plain else codegen
+
+
+def _verified(work: Workload, codegen: Codegen) -> Codegen:
+    """How a program on one device is compiled, with XLA's checks if it has functions that others wrote."""
+    return codegen._replace(verified=work.is_foreign)
 
 
 class _Operation(NamedTuple):
@@ -259,7 +267,7 @@ def _codegen(
     is_transpose = _is_lone_transpose(few, work)
     tiled = work.transposed >= _LARGE_TRANSPOSE or is_transpose
     quick, lone = is_quick and not is_transpose, _is_lone_function(few)
-    return Codegen(unrolled, narrow, tiled, quick, lone, serial, verified=work.is_foreign)
+    return Codegen(unrolled, narrow, tiled, quick, lone, serial)
 
 
 def _sizes(shape: str) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Any
 
 import jaxlib.version
@@ -49,7 +50,8 @@ UNOPTIMIZED = {"xla_backend_optimization_level": 0, **QUICK_OPTIONS["cpu"]}
 # Small programs with short rows have those of 256 bits, see codegen.py.
 _VECTOR_WIDTH: dict[str, dict[str, Any]] = {"cpu": {"xla_cpu_prefer_vector_width": 512}}
 
-_DISABLED_PASSES = "xla_disable_hlo_passes"
+# A user's list of passes is kept, and where some alone are enabled, XLA aborts the process if others are disabled.
+_DISABLED_PASSES, _ENABLED_PASSES = "xla_disable_hlo_passes", "xla_enable_hlo_passes_only"
 
 # XLA divides a kernel among threads where it counts 100,000 operations for each, as if a processor did one at a time:
 # the sines of 2000 numbers, which take one thread 3 microseconds. To wake another takes 50 on virtual machines.
@@ -86,7 +88,9 @@ def compile_options(device: Device, overrides: dict[str, Any] | None, codegen: C
     efforts = {name: overrides.pop(name) for name in _EFFORTS if name in overrides}
     quick = QUICK_OPTIONS.get(device.platform, {}) if codegen.quick else {}
     width = {} if codegen.narrow else _VECTOR_WIDTH.get(device.platform, {})
-    passes = {} if device.platform != "cpu" else _without_passes(codegen)
+    users = {*process_options, *overrides, *re.findall(r"--(\w+)", os.environ.get("XLA_FLAGS", ""))}
+    is_free = device.platform == "cpu" and users.isdisjoint((_DISABLED_PASSES, _ENABLED_PASSES))
+    passes = _without_passes(codegen) if is_free else {}
     flags = {**width, **passes, **process_options, **quick, **overrides}
     options = updated(_with_extra_options(options_for(device), extra), flags)
     for name, value in efforts.items():
@@ -97,9 +101,7 @@ def compile_options(device: Device, overrides: dict[str, Any] | None, codegen: C
 
 
 def _without_passes(codegen: Codegen) -> dict[str, Any]:
-    """The flag that disables XLA's passes which do nothing for a program; the user's own list of them is kept."""
-    if _DISABLED_PASSES in os.environ.get("XLA_FLAGS", ""):
-        return {}
+    """The flag that disables XLA's passes which do nothing for a program."""
     passes = [_TO_SEVERAL_THREADS] if codegen.serial else []
     passes += () if codegen.verified else (_VERIFIER,)
     passes += () if codegen.small_types else _NORMALIZERS

@@ -28,9 +28,10 @@ _THREADED = native.THREADED  # the names of routines begin so that are called wi
 _MARKS = '"lapack_', "@lapack_", f'"{_THREADED}lapack_', '"tridiagonal_solve_', "@tridiagonal_solve_"
 # From how many rows or columns on several threads are faster than one, in general and for triangular systems.
 _LARGE, _LARGE_SOLVES = 512, 256
-# For fewer OpenBLAS itself has one thread: in general; in LU decompositions; and in triangular systems with few right
-# sides. To set the number of threads takes a third of a microsecond, 7 % of the LU decomposition of 32x32.
-_ALONE, _ALONE_LU, _ALONE_SOLVES = 8, 129, 129
+# For fewer OpenBLAS itself has one thread: in general; in LU decompositions of real and of complex matrices; and in
+# real triangular systems with few right sides. To set the number of threads takes a third of a microsecond, 7 % of the
+# LU decomposition of 32x32.
+_ALONE, _ALONE_SOLVES, _ALONE_LU = 8, 129, {"s": 129, "d": 129, "c": 100, "z": 100}
 _lock = threading.Lock()  # several threads may compile at once, and each routine is registered once
 
 
@@ -104,8 +105,10 @@ def _with_threads(
     library.xpr_threaded.argtypes = ctypes.c_int, ctypes.c_void_p, *[ctypes.c_int64] * 3
     for number, (name, target, version) in enumerate(registrations):
         routine = native.pointer_in(target, b"xla._CUSTOM_CALL_TARGET")
-        large, alone_with_few = (_LARGE_SOLVES, _ALONE_SOLVES) if "trsm" in name else (_LARGE, 0)
-        alone = _ALONE_LU if "getrf" in name else _ALONE
+        dtype, is_solve = name.removeprefix("lapack_")[0], "trsm" in name
+        large = _LARGE_SOLVES if is_solve else _LARGE
+        alone = _ALONE_LU[dtype] if "getrf" in name else _ALONE
+        alone_with_few = _ALONE_SOLVES if is_solve and dtype in "sd" else 0
         handler = library.xpr_threaded(number, routine, large, alone, alone_with_few)
         yield _THREADED + name, pycapsule(handler), version
 

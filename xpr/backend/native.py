@@ -1,8 +1,8 @@
 """Functions in C that programs on CPU call, if a C compiler was there when the package was installed.
 
-They sort, select, find maxima, accumulate, reduce and multiply small arrays, convolve, draw random bits, and call
-LAPACK with few threads. Without them, or with XPR_NATIVE=0 in the environment, programs do the same in operations of
-XLA.
+They sort, select, find maxima, accumulate, reduce and multiply small arrays, convolve, draw random bits, make
+permutations of pivots, and call LAPACK with few threads. Without them, or with XPR_NATIVE=0 in the environment,
+programs do the same in operations of XLA.
 """
 
 from __future__ import annotations
@@ -35,7 +35,11 @@ MATMUL = "xpr_matmul"  # in c/matmul.c
 REDUCE = "xpr_reduce"  # in c/reduce.c
 CUMULATIVE = "xpr_cumulative"  # in c/cumulative.c
 CONVOLUTION = "xpr_convolution"  # in c/convolution.c
-_TARGETS = (SORT, ORDER, SELECT, TOP_K, TRUE_INDICES, INDEX, THREEFRY, MATVEC, MATMUL, REDUCE, CUMULATIVE, CONVOLUTION)
+PERMUTATION = "xpr_permutation"  # in c/permutation.c
+_TARGETS = (
+    SORT, ORDER, SELECT, TOP_K, TRUE_INDICES, INDEX, THREEFRY, MATVEC, MATMUL, REDUCE, CUMULATIVE, CONVOLUTION,
+    PERMUTATION,
+)  # fmt: skip
 THREADED = "xpr_threaded_"  # names of routines that c/lapack.c calls begin so
 _lock = threading.Lock()
 

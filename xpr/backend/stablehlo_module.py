@@ -52,12 +52,16 @@ class Module(ProgramDevices):
     @property
     def codegen(self) -> Codegen:
         """How XLA:CPU is to compile it."""
-        is_plain = self.mesh is None and not self.is_polymorphic
-        return codegen_of_program(self.functions, self.work, is_plain)
+        return codegen_of_program(self.functions, self.work, self._is_plain)
 
     def codegen_of_operation(self) -> Codegen:
         """How XLA:CPU is to compile it, which is a single operation."""
-        return codegen_of_operation(self.functions, self.work)
+        return codegen_of_operation(self.functions, self.work, self._is_plain)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether it runs on one device, and has known shapes."""
+        return self.mesh is None and not self.is_polymorphic
 
     def fresh(self) -> str:
         """A new name of an SSA value."""

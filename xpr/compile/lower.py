@@ -152,13 +152,15 @@ def _lower_main(builder: Builder, jaxpr: Jaxpr, arguments: list[Value]) -> list[
     if split is not None and not _draws_somewhere(jaxpr):
 
         def body(inner: Builder, scalars: list[Value]) -> list[Value]:
-            return lower_eqns(inner, split.jaxpr, scalars)
+            # All are returned: XLA aborts the process where it has simplified away the last use of one.
+            return [*lower_eqns(inner, split.jaxpr, scalars), *scalars]
 
         value_of = dict(zip((*jaxpr.constvars, *jaxpr.invars), arguments))
         operands = [value_of[v] for v in split.jaxpr.invars]
         function = module.function("scalars", split.jaxpr.in_avals, body, runs_once=True)
-        scalars = builder.call(function, operands, split.jaxpr.out_avals, inline=False, one_kernel=True)
-        return lower_eqns(builder, split.rest, [*scalars, *arguments])
+        avals = [*split.jaxpr.out_avals, *split.jaxpr.in_avals]
+        scalars = builder.call(function, operands, avals, inline=False, one_kernel=True)
+        return lower_eqns(builder, split.rest, [*scalars[: len(split.jaxpr.outvars)], *arguments])
     if not isinstance(mesh, MeshOfProcesses):
         return lower_eqns(builder, jaxpr, arguments)
     return builder.manual_region(

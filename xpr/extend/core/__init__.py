@@ -140,7 +140,7 @@ class _TraceState:
     Scopes of names change nothing; nor do settings and meshes, with which operations are evaluated in another way.
     """
 
-    __slots__ = ("_trace",)
+    __slots__ = ("__weakref__", "_trace")
 
     def __init__(self, trace: Trace | None):
         self._trace = trace

@@ -14,10 +14,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from xpr import dtypes
+from xpr.backend import native
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, Unsupported, register
 from xpr.dimensions.expressions import as_size, min_dim
+from xpr.primitives import native_calls
 from xpr.primitives.comparison_lowering import lower_comparison
 from xpr.primitives.dynamic_slices import dynamic_slice, dynamic_update_slice
 from xpr.primitives.elementwise import add, eq, mul, scalar, sub
@@ -218,6 +220,9 @@ def _permutation_lower(
     *stack, count = pivots.aval.shape
     if b.platform == "cuda" and pivots.aval.size:
         return library_calls.call(b, "cu_lu_pivots_to_permutation", operands, avals, len(stack))
+    if out.size and count and all(native_calls.are_possible(b, aval) for aval in (pivots.aval, out)):
+        sizes = math.prod(stack), permutation_size, count
+        return native_calls.call(b, native.PERMUTATION, sizes, operands, avals)
     (order,) = written(b, lambda: [broadcasted_iota(dtypes.int32, out.shape, out.ndim - 1)], [])
     if not out.size or not count:
         return [order]
