@@ -158,6 +158,21 @@ def test_dtypes_of_few_bits(dtype):
     assert xpr.dtypes.scalar_type_of(jnp.ones(1, dtype)) is (int if "int" in dtype else float)
 
 
+@pytest.mark.parametrize("dtype", ["int4", "uint8", "int16", "uint32", "int64", "uint64"])
+def test_selectors_of_any_integers(dtype):
+    """The number of a case may not be one of the dtype's; numbers beyond the last case select it."""
+    with xpr.enable_x64():
+        which = np.array([0, 1, 2, 6, 7]).astype(dtype)
+        cases = [np.full(5, i, np.float32) for i in range(20)]
+        for f in (lax.select_n, xpr.jit(lax.select_n), lambda w, *xs: xpr.vmap(lax.select_n)(w, *xs)):
+            np.testing.assert_array_equal(f(which, *cases), [0, 1, 2, 6, 7])
+            np.testing.assert_array_equal(f(which, *cases[:3]), [0, 1, 2, 2, 2])
+        if dtype.startswith("u"):
+            np.testing.assert_array_equal(xpr.jit(lax.select_n)(which - which.dtype.type(1), *cases[:3])[:2], [2, 0])
+    with pytest.raises(TypeError, match=r"the selector must be bool \(up to two cases\) or of integers, and the"):
+        lax.select_n(np.ones(5, np.float32), *cases[:2])
+
+
 def test_paddings_are_python_integers():
     assert type(lax.padtype_to_pads(np.array([9, 9]), np.array([3, 2]), np.array([1, 2]), "SAME")[0][0]) is int
 

@@ -17,7 +17,7 @@ from xpr.core.interpreter import Tracer
 from xpr.core.primitive import Primitive, Unsupported, is_linear, register
 from xpr.dimensions.expressions import is_symbolic_dim, max_dim, surely_below
 from xpr.dimensions.slices import slice_bounds
-from xpr.dtypes import INEXACT, NUMBERS, short_name
+from xpr.dtypes import INEXACT, INTEGERS, NUMBERS, short_name
 from xpr.errors import ArgumentError
 from xpr.primitives.comparison_lowering import lower_comparison
 from xpr.primitives.elementwise_rules import PYTHON_SCALARS
@@ -52,8 +52,8 @@ __all__ = [
     "slice_in_dim", "slice_p",
 ]  # fmt: skip
 
-# -- select_n: element by element, the `which`-th of the cases. `which` is boolean for two cases, int32 for more; of
-# the cases' shape or a scalar.
+# -- select_n: element by element, the `which`-th of the cases. `which` is boolean for two cases, or of integers; it has
+# the cases' shape or is a scalar.
 
 
 def _select_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
@@ -68,9 +68,9 @@ def _select_abstract(avals: Sequence[ShapedArray]) -> list[ShapedArray]:
         raise TypeError(
             f"select_n: the selector must be a scalar or have the cases' shape, and the operands are {types}."
         )
-    if which.dtype not in (dtypes.bool_, dtypes.int32) or (which.dtype == dtypes.bool_ and len(cases) > 2):
+    if which.dtype not in INTEGERS and (which.dtype != dtypes.bool_ or len(cases) > 2):
         raise TypeError(
-            f"select_n: the selector must be bool (up to two cases) or int32, and the operands are {types}."
+            f"select_n: the selector must be bool (up to two cases) or of integers, and the operands are {types}."
         )
     return [first.update(weak_type=all(c.weak_type for c in cases))]
 
@@ -79,14 +79,17 @@ def _select_reference(values: Sequence[Any]) -> list[Any]:
     which, *cases = values
     if len(cases) == 2 and np.asarray(which).dtype == bool:
         return [np.where(which, cases[1], cases[0])]
-    chosen = np.asarray(cases[0])
+    number, chosen = np.asarray(which), np.asarray(cases[0])
+    number = number if number.dtype.itemsize >= 4 else number.astype(np.int32)
     for index, case in enumerate(cases[1:], 1):
-        chosen = np.where(np.asarray(which).astype(np.int32) >= index, case, chosen)
+        chosen = np.where(number >= index, case, chosen)
     return [chosen]
 
 
 def _select_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
     which, *cases = operands
+    if which.aval.dtype != dtypes.bool_ and which.aval.dtype.itemsize < 4:  # which may not have the number of a case
+        which = b.convert(which, dtypes.int32)
 
     def choose(low: int, options: list[Value]) -> Value:
         if len(options) == 1:
@@ -157,7 +160,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     """At each position, the element of the case that `which` selects.
 
     Args:
-      which: booleans, or int32 with the number of the case.
+      which: booleans, or integers that are the number of the case.
       *cases: arrays of one shape and dtype, of which False and 0 select the first.
 
     Returns:
