@@ -196,6 +196,11 @@ def test_is_leaf_that_changes_the_tree():
     leaves, treedef = tree.flatten({"changed": 1, "second": 2, "third": 3})
     assert leaves == [1, 2, 3] and treedef.num_leaves == 3
 
+    value = {"changed": 1, "second": 2, "third": 3}
+    tree.flatten_with_path(value, lambda node: node == 1 and value.update(renamed=value.pop("changed")))
+    pairs, _ = tree.flatten_with_path({"changed": 1, "second": 2, "third": 3}, lambda node: False)
+    assert [path[0].key for path, _ in pairs] == ["changed", "second", "third"]
+
 
 def test_is_leaf_that_changes_the_class_of_a_node():
     class Other:

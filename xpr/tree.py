@@ -91,7 +91,7 @@ def _flatten_until(tree: Any, is_leaf: Callable[[Any], bool]) -> tuple[list[Any]
     treedef = _known.get(key)
     if treedef is not None:
         return leaves, treedef, answers
-    known = iter(list(answers))
+    known = iter([*answers])  # to which more are added
 
     def answer(node: Any) -> bool:
         is_known = next(known, None)
@@ -99,12 +99,11 @@ def _flatten_until(tree: Any, is_leaf: Callable[[Any], bool]) -> tuple[list[Any]
             answers.append(is_known := bool(is_leaf(node)))
         return is_known
 
-    flat = _flatten(tree, answer)
-    if (
-        key is not None and _trees.flatten_until(tree, _answering(answers))[1] == key
-    ):  # else the predicate has changed it
-        _keep(key, flat[1])
-    return *flat, answers
+    leaves, treedef = _flatten(tree, answer)
+    # A predicate may have changed the tree since C saw it.
+    if key is not None and _trees.flatten_until(tree, _answering(answers))[1] == key:
+        _keep(key, treedef)
+    return leaves, treedef, answers
 
 
 def _answering(answers: Iterable[bool]) -> Callable[..., bool]:
@@ -324,7 +323,9 @@ def flatten_with_path(
         leaves, treedef, answers = _flatten_until(tree, is_leaf)
     if treedef.paths is not None:
         return list(zip(treedef.paths, leaves, strict=True)), treedef
-    if _collect((), tree, None if is_leaf is None else _answering(answers), pairs):
+    is_told = _collect((), tree, None if is_leaf is None else _answering(answers), pairs)
+    # A structure that is kept is other trees', too: it has no paths of one that a predicate has changed.
+    if is_told and (is_leaf is None or _flatten_until(tree, _answering(answers))[1] is treedef):
         treedef.paths = [path for path, _ in pairs]
     return pairs, treedef
 
