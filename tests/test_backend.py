@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +18,7 @@ import xpr
 import xpr.numpy as jnp
 from tests.helpers import one_operation, run_python, same
 from xpr import dtypes
-from xpr.backend import allocator, buffers, cache, compiler, devices, gpu_plugin, waiting
+from xpr.backend import allocator, buffers, cache, compiler, devices, gpu_plugin, native, waiting
 from xpr.backend.codegen import Codegen
 from xpr.backend.compile_options import compile_options
 from xpr.backend.mlir_text import tensor_type
@@ -200,6 +201,31 @@ def test_freed_results_are_not_paged_in_anew(nothing_chosen):
     """
     kept, anew = (int(run_python(source, NPROC="2", XPR_TUNE_ALLOCATOR=tuned)) for tuned in "10")
     assert kept < anew / 2
+
+
+def test_large_results_have_large_pages(nothing_chosen):
+    """80 MB are 19,531 small pages."""
+    pages = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if not native.available() or not pages.exists() or "[madvise]" not in pages.read_text():
+        pytest.skip("the system gives large pages to all, or to none")
+    source = """
+        import resource, xpr, xpr.numpy as jnp
+        xpr.config.update("enable_x64", True)
+        f, x = xpr.jit(lambda x: jnp.log1p(x) * x), jnp.ones(10_000_000)
+        f(x).block_until_ready()
+        faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        before = faults()
+        for _ in range(10):
+            f(x).block_until_ready()
+        print(faults() - before)
+    """
+    large, small = (int(run_python(source, NPROC="2", XPR_TUNE_ALLOCATOR=tuned)) for tuned in "10")
+    assert large < small / 3
+
+
+def test_a_library_that_is_not_there_gets_no_large_pages():
+    if native.available():
+        assert not native.load().xpr_allocate_large_pages(b"no such library")
 
 
 def test_the_allocator_can_be_left_alone(monkeypatch):

@@ -37,8 +37,8 @@ _of_parent: list[Any] = []  # in a process forked from one that had clients: the
 def _make_cpu_client() -> Any:
     if settings.num_cpu_devices is not None:
         _check_num_cpu_devices(settings.num_cpu_devices)
-    allocator.tune_allocator()
     make = functools.partial(runtime.xc.make_cpu_client, asynchronous=True, num_devices=settings.num_cpu_devices)
+    allocator.tune_allocator()
     group = processes.group()
     return make() if group is None else group.make_cpu_client(make)
 

@@ -2,7 +2,7 @@
 
 They sort, select, find maxima, accumulate, reduce and multiply small arrays, convolve, draw random bits, make
 permutations of pivots, and call LAPACK with few threads. Without them, or with XPR_NATIVE=0 in the environment,
-programs do the same in operations of XLA.
+programs do the same in operations of XLA. One more has XLA ask for large pages.
 """
 
 from __future__ import annotations
@@ -112,6 +112,11 @@ def give_buffers_of(cls: type) -> None:
         return
     functions = ctypes.c_void_p.from_address(id(cls) + _AS_BUFFER).value
     ctypes.c_void_p.from_address(functions or 0).value = ctypes.cast(load().xpr_get_buffer, ctypes.c_void_p).value
+
+
+def ask_for_large_pages() -> bool:
+    """Has XLA, which must be loaded, ask for large pages for its large blocks; returns whether it does."""
+    return available() and bool(load().xpr_allocate_large_pages(b"libjax_common.so"))
 
 
 @cache
