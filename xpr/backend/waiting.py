@@ -268,6 +268,7 @@ class _Worker(threading.Thread):
     def run(self) -> None:
         while (task := self.tasks.get()) is not None:
             task()
+            del task  # or the arrays of a task would live until there is another
 
 
 _workers: list[_Worker] = []  # one at most
