@@ -80,6 +80,7 @@ def _work() -> None:
     while (task := _tasks.get()) is not None:
         if not _is_ending:
             task()
+        del task  # or its program would live until there is another
 
 
 @atexit.register

@@ -263,9 +263,11 @@ _lower_rem = on_cpu(
 
 
 def _rem_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
-    """A remainder. On CPU floats get a fusion barrier, or XLA would compute the remainder again for each reader."""
+    """A remainder. The formula gets a fusion barrier, or XLA would compute it again for each reader."""
     (rem,) = _lower_rem(b, operands, avals)
-    return [b.fusion_barrier(rem) if b.platform == "cpu" and b.runs_once and rem.aval.dtype in FLOATS else rem]
+    is_operation = b.definitions.get(rem, ("",))[0] == "stablehlo.remainder"
+    needs_barrier = b.platform == "cpu" and b.runs_once and rem.aval.dtype in FLOATS and not is_operation
+    return [b.fusion_barrier(rem) if needs_barrier else rem]
 
 
 rem_p = elementwise(
