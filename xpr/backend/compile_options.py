@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from functools import cache
 from typing import Any
 
-import jaxlib.version
 import numpy as np
 
 from xpr.backend import runtime
@@ -31,19 +31,6 @@ _EXTRA_OPTIONS: dict[str, dict[str, str]] = {"cpu": {_SMALL_LOOP: "65536", _TILE
 # For programs whose loops are not to be unrolled, see codegen.py. Networks run as fast; small loops, reductions
 # that combine many rows, and stencils of large arrays would be up to 5 times slower.
 _ROLLED_OPTIONS: dict[str, dict[str, str]] = {"cpu": {"xla_cpu_disable_loop_unrolling": "true"}}
-
-# The fusion emitters generate better code for models, but take half of the time in which a program of few operations is
-# compiled. From jaxlib 0.11 on there is no choice.
-PLAIN_EMITTERS = {"xla_cpu_use_fusion_emitters": False} if jaxlib.version.__version_info__ < (0, 11) else {}
-
-# By default XLA divides what these emitters write into 32 modules, which threads compile, and each takes 2 ms more than
-# the same code as part of another. With one for each thread, small models are compiled 10 to 25 % sooner.
-QUICK_OPTIONS: dict[str, dict[str, Any]] = {
-    "cpu": {**PLAIN_EMITTERS, "xla_cpu_parallel_codegen_split_count": min(32, CORES)}
-}
-
-# For programs that an optimized one replaces if they run for long, see tiers.py.
-UNOPTIMIZED = {"xla_backend_optimization_level": 0, **QUICK_OPTIONS["cpu"]}
 
 # XLA prefers vectors of 256 bits on machines that have 512. In wide ones functions of many elements take 1 to 0.6 times
 # as long, programs of many small operations 1 to 0.5 times, and these compile up to twice as fast. Nothing was slower.
@@ -71,6 +58,33 @@ process_options: dict[str, Any] = {}  # XLA's flags for all programs of this pro
 _USUAL = Codegen()
 
 
+@cache
+def plain_emitters(platform: str) -> dict[str, Any]:
+    """The option by which XLA:CPU writes programs without its fusion emitters.
+
+    These generate better code for models, but take half of the time in which a program of few operations is compiled.
+    From jaxlib 0.11 on there is no choice.
+    """
+    is_optional = platform == "cpu" and runtime.jaxlib_version() < (0, 11)
+    return {"xla_cpu_use_fusion_emitters": False} if is_optional else {}
+
+
+@cache
+def quick_options(platform: str) -> dict[str, Any]:
+    """Options for programs that take more time to compile than to run.
+
+    By default XLA divides what the plain emitters write into 32 modules, which threads compile, and each takes 2 ms
+    more than the same code as part of another. With one for each thread, small models are compiled 10 to 25 % sooner.
+    """
+    split = {"xla_cpu_parallel_codegen_split_count": min(32, CORES)} if platform == "cpu" else {}
+    return {**plain_emitters(platform), **split}
+
+
+def unoptimized_options(platform: str) -> dict[str, Any]:
+    """Options for programs that an optimized one replaces if they run for long, see tiers.py."""
+    return {"xla_backend_optimization_level": 0, **quick_options(platform)}
+
+
 def compile_options(device: Device, overrides: dict[str, Any] | None, codegen: Codegen = _USUAL) -> Any:
     """The options of a program on a device, as jaxlib takes them; `overrides` are the user's, by name.
 
@@ -86,7 +100,7 @@ def compile_options(device: Device, overrides: dict[str, Any] | None, codegen: C
     for option in extra.keys() & overrides.keys():
         extra[option] = str(overrides.pop(option))
     efforts = {name: overrides.pop(name) for name in _EFFORTS if name in overrides}
-    quick = QUICK_OPTIONS.get(device.platform, {}) if codegen.quick else {}
+    quick = quick_options(device.platform) if codegen.quick else {}
     width = {} if codegen.narrow else _VECTOR_WIDTH.get(device.platform, {})
     users = {*process_options, *overrides, *re.findall(r"--(\w+)", os.environ.get("XLA_FLAGS", ""))}
     is_free = device.platform == "cpu" and users.isdisjoint((_DISABLED_PASSES, _ENABLED_PASSES))
@@ -95,7 +109,9 @@ def compile_options(device: Device, overrides: dict[str, Any] | None, codegen: C
     options = updated(_with_extra_options(options_for(device), extra), flags)
     for name, value in efforts.items():
         if not hasattr(options.executable_build_options, name):
-            raise ValueError(f"The XLA of jaxlib {jaxlib.version.__version__} has no compiler option {name!r}.")
+            raise ValueError(
+                f"The XLA of jaxlib {'.'.join(map(str, runtime.jaxlib_version()))} has no compiler option {name!r}."
+            )
         setattr(options.executable_build_options, name, value)
     return options
 

@@ -18,9 +18,9 @@ from xpr.backend.calling import NO_TIMEOUT, CallingPartitionedExecutable, Copies
 from xpr.backend.calling_executable import CallingExecutable
 from xpr.backend.codegen import Codegen, codegen_of_text
 from xpr.backend.compile_options import (
-    PLAIN_EMITTERS,
-    UNOPTIMIZED,
     compile_options,
+    plain_emitters,
+    unoptimized_options,
     updated,
     with_small_loops_alone,
 )
@@ -129,7 +129,9 @@ def _tiered_executable(
     if key in _recent or _is_stored(file):
         return optimized()
     start = time.perf_counter()
-    quick = _compiled_executable(text, out_avals, device, name, updated(raw_options, UNOPTIMIZED), stubs)
+    quick = _compiled_executable(
+        text, out_avals, device, name, updated(raw_options, unoptimized_options(device.platform)), stubs
+    )
     seconds = time.perf_counter() - start
     program = TieredProgram(quick.raw, lambda: optimized().raw, seconds, runs_in_background(quick.raw))
     return Executable(program, out_avals, device, name)
@@ -332,7 +334,7 @@ def compile_text(text: str, device: Device, options: Any, callbacks: Sequence[Ca
         if "Unknown MLIR failure" not in str(error):
             raise
     # One kernel fused from about 2000 elementwise operations is more than the fusion emitters can take.
-    plain = PLAIN_EMITTERS if device.platform == "cpu" else {}
+    plain = plain_emitters(device.platform)
     return _compiled(text, [device], updated(options, plain or {"xla_disable_hlo_passes": "fusion"}), callbacks)
 
 

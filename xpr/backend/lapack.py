@@ -9,13 +9,13 @@ from __future__ import annotations
 import ctypes
 import importlib
 import importlib.util
+import os
 import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib.machinery import PathFinder
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -89,7 +89,7 @@ def _modules_of_scipy() -> Iterator[tuple[str, ModuleType]]:
     folders = scipy.submodule_search_locations if scipy else []
     for name in _OF_SCIPY:
         full_name = f"scipy.linalg.{name}"
-        spec = PathFinder.find_spec(full_name, [str(Path(folder, "linalg")) for folder in folders or []])
+        spec = PathFinder.find_spec(full_name, [os.path.join(folder, "linalg") for folder in folders or []])
         if spec is not None and spec.loader is not None:
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
@@ -120,7 +120,8 @@ def _openblas() -> tuple[ctypes.c_void_p, ctypes.c_void_p] | None:
         return None
     _find_routines()
     try:
-        maps = Path("/proc/self/maps").read_text()
+        with open("/proc/self/maps") as file:
+            maps = file.read()
     except OSError:
         return None
     scipys = [path for path in dict.fromkeys(re.findall(r"/\S*openblas\S*", maps)) if "numpy" not in path]

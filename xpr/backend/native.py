@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import math
+import os
 import re
 import sys
 import threading
 from collections.abc import Callable, Mapping
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from xpr.backend.foreign import pycapsule
 from xpr.backend.processor import CORES
 from xpr.config import native_code_wanted
 
-LIBRARY = Path(__file__).parent / "c" / "native.so"  # compiled by hatch_build.py
+LIBRARY = os.path.join(os.path.dirname(__file__), "c", "native.so")  # compiled by hatch_build.py
 SORT, ORDER, SELECT = "xpr_sort", "xpr_order", "xpr_select"  # described in c/sort.c
 TOP_K = "xpr_top_k"  # in c/top_k.c
 TRUE_INDICES = "xpr_true_indices"  # in c/true_indices.c
@@ -47,7 +47,7 @@ _lock = threading.Lock()
 @cache
 def available() -> bool:
     """Whether programs may call these functions."""
-    return LIBRARY.exists() and native_code_wanted()
+    return os.path.exists(LIBRARY) and native_code_wanted()
 
 
 def is_called_by(text: str) -> bool:
@@ -88,7 +88,7 @@ def register() -> None:
     Raises:
       ValueError: there are none.
     """
-    if not LIBRARY.exists():
+    if not os.path.exists(LIBRARY):
         raise ValueError(
             f"The program calls functions in C, such as {SORT}, which this installation of xpr has not: there was "
             "no C compiler when it was installed. Install one and xpr anew, or compile the program here."
@@ -100,7 +100,7 @@ def register() -> None:
 @cache
 def load() -> ctypes.CDLL:
     """The library that they are in."""
-    return ctypes.CDLL(str(LIBRARY))
+    return ctypes.CDLL(LIBRARY)
 
 
 _AS_BUFFER = 160  # where a class of Python 3.11 has the address of its functions for buffers, on 64-bit machines

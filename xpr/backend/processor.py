@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 
 import numpy as np
 
@@ -18,7 +17,8 @@ CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os
 def model_and_instructions() -> str:
     """The processor's model and its instruction sets, for which XLA:CPU makes code."""
     try:
-        cpuinfo = Path("/proc/cpuinfo").read_text().partition("\n\n")[0]  # of the first core; the others are like it
+        with open("/proc/cpuinfo") as file:
+            cpuinfo = file.read().partition("\n\n")[0]  # of the first core; the others are like it
     except OSError:
         return os.uname().machine
     return "\n".join(sorted(set(re.findall(r"^(?:model name|flags|Features|CPU part)\s*:.*$", cpuinfo, re.M))))

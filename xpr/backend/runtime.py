@@ -58,6 +58,11 @@ def __getattr__(name: str) -> Any:
     return globals()[name]
 
 
+def jaxlib_version() -> tuple[int, ...]:
+    """The version of jaxlib, as three numbers."""
+    return importlib.import_module("jaxlib.version").__version_info__
+
+
 class _ImportOfJax:
     """A finder of modules that finds none, but notices the import of the real jax: NOTE [stacks of arrays]."""
 
