@@ -114,7 +114,8 @@ def _qr_lower(
 def _qr_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: bool, pivoting: bool) -> Any:
     """With C = Q^H dA R^-1, the skew S is its part below the diagonal less the adjoint of that: Q^H dQ = S.
 
-    So dR = Q^H dA - S R, and dQ is Q S and the part of dA R^-1 that is orthogonal to Q.
+    So dR = Q^H dA - S R, which is (C - S) R if A is square or tall, and dQ is Q S and the part of dA R^-1 that is
+    orthogonal to Q, together dA R^-1 - Q (C - S).
     """
     (a,), (da,) = primals, tangents
     outs = qr_p.bind(a, full_matrices=full_matrices, pivoting=pivoting)
@@ -133,10 +134,9 @@ def _qr_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: b
     if is_complex(a):
         turn = diagonal_part(sub(seen, adjoint(seen)))
         skew = add(skew, mul(turn, scalar(0.5, turn)))
-    dq = product(q, skew)
-    if m > n:
-        dq = add(dq, sub(change, product(q, seen)))
-    dr = upper_triangle(sub(product(adjoint(q), da), product(skew, r)))
+    rest = sub(seen, skew)
+    dq = sub(change, product(q, rest)) if m > n else product(q, skew)
+    dr = upper_triangle(product(rest, r) if m >= n else sub(product(adjoint(q), da), product(skew, r)))
     if completed:
         dq, dr = concatenate([dq, _completion_tangent(outs[0], dq, n)], aval_of(dq).ndim - 1), grown(dr, m, n)
     return outs, [dq, dr, *no_tangents(outs[2:])]
