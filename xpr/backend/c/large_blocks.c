@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #endif
 
 #if defined(__linux__) && defined(__GLIBC__) && defined(__LP64__) && defined(MADV_HUGEPAGE) && defined(MADV_FREE)
@@ -106,7 +107,7 @@ static int allocate(void **block, size_t alignment, size_t size) {
         free_oldest(0);
         error = posix_memalign(block, alignment, size);
     }
-    if (!error && size >= LARGE) advise(*block, size, 4096, MADV_HUGEPAGE);
+    if (!error && size >= LARGE) advise(*block, size, sysconf(_SC_PAGESIZE), MADV_HUGEPAGE);
     return error;
 }
 
@@ -172,10 +173,11 @@ static int replace(const struct loaded *loaded, const char *function, void *addr
             if (strcmp(loaded->names + symbol->st_name, function)) continue;
             char *place = (char *)loaded->library->dlpi_addr + entry->r_offset;
             int is_constant = place >= loaded->constant && place < loaded->constant + loaded->constant_size;
-            void *page = (void *)((uintptr_t)place / 4096 * 4096);
-            if (is_constant && mprotect(page, 4096, PROT_READ | PROT_WRITE)) continue;
+            uintptr_t size = sysconf(_SC_PAGESIZE);
+            void *page = (void *)((uintptr_t)place / size * size);
+            if (is_constant && mprotect(page, size, PROT_READ | PROT_WRITE)) continue;
             *(void **)place = address;
-            if (is_constant) mprotect(page, 4096, PROT_READ);
+            if (is_constant) mprotect(page, size, PROT_READ);
             count++;
         }
     return count;
