@@ -141,8 +141,8 @@ def hard_points(dtype: Any) -> np.ndarray:
     scales = np.ldexp(1.0, np.arange(np.finfo(dtype).minexp, np.finfo(dtype).maxexp)).astype(dtype)
     kahan = [16367173.0 * 2.0**72] if dtype == np.float32 else [6381956970095103.0 * 2.0**797]
     edges = [0.0, np.inf, np.nan, np.finfo(dtype).max, np.finfo(dtype).tiny, *kahan]
-    points = np.concatenate([np.asarray(each).astype(dtype) for each in (pi, near_one, scales, edges)])
     with np.errstate(over="ignore"):
+        points = np.concatenate([np.asarray(each).astype(dtype) for each in (pi, near_one, scales, edges)])
         around = np.concatenate([points, np.nextafter(points, dtype(0)), np.nextafter(points, dtype(np.inf))])
     return np.concatenate([around, -around])
 

@@ -133,7 +133,6 @@ def tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | None]]:
         "TANGENT_OF_QUARTER_TURNS": (
             "tan(pi x / 2) / x in x^2, |x| <= 1/2", of_square(lambda x: mp.tan(pi * x / 2), pi / 2), 0,
             mp.mpf("0.2502"), 8, None),
-        "ARCTANGENT": ("arctan(x) / x in x^2, |x| <= tan(pi / 8)", arc, 0, eighth**2, 7, None),
         "ARCTANGENT_REST": (
             "(arctan(x) / x - 1) / x^2 in x^2, |x| <= 1", of_square(mp.atan, [1, mp.mpf(-1) / 3], 1), 0,
             mp.mpf("1.005"), 9, weighted(arc, 1)),  # of some intervals, that of the least error of the formula

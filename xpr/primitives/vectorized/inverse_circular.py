@@ -6,34 +6,21 @@ import math
 
 import numpy as np
 
-from xpr.dtypes import float32, int32, int64
+from xpr.dtypes import float32, int32, int64, uint32
 from xpr.primitives.vectorized.coefficients import (
     ARCSINE_REST,
-    ARCTANGENT,
     ARCTANGENT_REST,
     LONG_ARCSINE,
     LONG_ARCTANGENT,
 )
-from xpr.primitives.vectorized.expressions import Expression, polynomial, ratio, select, times_sign, widened_size
+from xpr.primitives.vectorized.expressions import Expression, polynomial, select, times_sign
 
 _TINY = 2.0**-13  # below it arcsin(x) = x = arctan(x) to a tenth of an ulp
 _PI = math.pi
 _EIGHTH = math.tan(_PI / 8)
 _HALF_PI = float(np.float32(_PI / 2))
 _LOW_HALF_PI_32 = _PI / 2 - _HALF_PI
-
-
-def _arctangent_of_ratio(y: Expression, x: Expression) -> Expression:
-    """arctan(y / x) of float64 numbers that are not negative and not both 0.
-
-    With one division, of which the result is small: arctan(t) is pi/4 + arctan((t - 1) / (t + 1)), pi/2 - arctan(1/t).
-    """
-    is_far, is_near = y > x * (1 / _EIGHTH), y < x * _EIGHTH
-    over = select(is_near, y, select(is_far, -x, y - x))
-    under = select(is_near, x, select(is_far, y, y + x))
-    t = ratio(over, under)
-    offset = select(is_near, 0.0, select(is_far, y.constant(_PI / 2), _PI / 4))
-    return offset + t * polynomial(t * t, ARCTANGENT)
+_MANTISSA, _NORMAL, _INFINITY = 0x007FFFFF, 0x00800000, 0x7F800000  # bits of float32
 
 
 def arctangent(x: Expression) -> Expression:
@@ -52,13 +39,47 @@ def arctangent(x: Expression) -> Expression:
     return select(size < _TINY, x, times_sign(select(is_far, total, 0.0) + rest, x))
 
 
+def _widened_bits(size: Expression) -> Expression:
+    """Bits of float32 numbers without sign, in which subnormal numbers have a leading bit and a negative exponent."""
+    return select(size < _NORMAL, size.to(float32).bits_as(int32) - (149 << 23), size)
+
+
+def _scaled(smaller: Expression, larger: Expression) -> tuple[Expression, Expression]:
+    """Two float32 numbers, by their bits without sign, times the power of 2 that makes the larger one 2^100 to 2^101.
+
+    The smaller one is 0 where their quotient is subnormal, or where only the larger one is infinite.
+    """
+    wide = _widened_bits(select(larger > 1, larger, 1))
+    under = wide & _MANTISSA | (227 << 23)
+    difference = wide - _widened_bits(smaller)  # up to 403 << 23, as uint32
+    is_seen = (difference.bits_as(uint32) <= 126 << 23) & ((larger < _INFINITY) | (smaller >= _INFINITY))
+    return select(is_seen, under - difference, 0).bits_as(float32), under.bits_as(float32)
+
+
 def angle(y: Expression, x: Expression) -> Expression:
-    """atan2(y, x)."""
-    bounded_y, bounded_x = [select(size > 2.0**300, 2.0**300, size) for size in map(widened_size, (y, x))]
-    # (0, 0) has the angle of (0, 1)
-    result = _arctangent_of_ratio(bounded_y, select((bounded_x + bounded_y).equals(0), 1.0, bounded_x))
-    result = select(x.bits_as(int32) < 0, _PI - result, result)
-    return times_sign(result.to(float32), y)
+    """atan2(y, x): 0, pi/2 or pi, plus or minus arctan(t) for the quotient t of at most 1, in float32.
+
+    Two terms of arctan(t) = t - t^3/4 + ... are added first. What that, and the quotient, left out to rounding is added
+    to the rest (T. J. Dekker, "A floating-point technique for extending the available precision", 1971).
+    """
+    bits = [v.bits_as(int32) for v in (y, x)]
+    sizes = [each & 0x7FFFFFFF for each in bits]
+    is_steep, is_left = sizes[0] > sizes[1], bits[1] < 0
+    larger, smaller = select(is_steep, *sizes), select(is_steep, *sizes[::-1])
+    over, under = _scaled(smaller, larger)
+    inverse, over = 1.0 / under, select(is_steep ^ is_left, -over, over)
+    t = over * inverse
+    missing, square = over - t * under, t * t  # missing / under is what t lacks
+    cubic = t * square
+    quarter = 0.25 * cubic
+    offset = select(is_steep, _HALF_PI, select(is_left, x.constant(2 * _HALF_PI), 0.0))
+    total = ((offset + t) - quarter) + missing * inverse
+    left_out = (((offset - total) + t) - quarter) + offset * (_LOW_HALF_PI_32 / _HALF_PI)
+    left_out = left_out + missing * (inverse * (0.957 - 0.5 * square))  # arctan' is 1/(1 + t^2), to 0.043
+    first, *others = ARCTANGENT_REST
+    low, high = polynomial(square, (first + 0.25, *others[:2])), polynomial(square, others[2:])
+    result = total + (left_out + cubic * (low + cubic * cubic * high))
+    return select(larger > _INFINITY, math.nan, times_sign(result, y))
 
 
 def _arcsine_of_half(x: Expression) -> tuple[Expression, Expression, Expression]:
