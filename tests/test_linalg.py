@@ -326,6 +326,13 @@ def test_errors(call: str, error: type[Exception], message: str) -> None:
         eval(call, {"jnp": jnp, "lax": lax, "grad": xpr.grad, **names})
 
 
+def test_tangents_of_the_triangle_of_a_singular_matrix_are_finite():
+    """The last column of R^-1, which isn't there, is of no matter for R: Q^H dA - S R."""
+    a, da = jnp.array([[1.0, 2.0], [0.0, 0.0]]), jnp.array([[0.5, 1.0], [-1.0, 0.25]])
+    _, (_, dr) = xpr.jvp(jnp.linalg.qr, (a,), (da,))
+    np.testing.assert_array_equal(dr, [[0.5, 1.0], [0.0, 2.25]])
+
+
 @pytest.mark.parametrize("shape", [(3, 2), (2, 3), (3, 3), (2, 4, 3), (3, 1), (1, 3)])
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 @pytest.mark.parametrize("x64", [False, True])

@@ -318,6 +318,12 @@ def test_sums_of_products_do_not_write_the_products(shape, dtype):
 
 
 @BUILT
+def test_maxima_along_columns_are_the_first_of_equal_numbers():
+    x = np.full((64, 1024), -1, np.float32)
+    x[1], x[2], x[9:13] = -0.0, 0.0, 0.0
+    assert np.signbit(xpr.jit(lambda x: x.max(0))(x)).all() and not np.signbit(xpr.jit(lambda x: x.min(0))(-x)).any()
+
+
 @pytest.mark.parametrize("n", [33, 64, 1000])
 def test_maxima_of_rows_with_both_infinities_and_nan(n):
     x = np.random.default_rng(0).normal(size=(4, n)).astype(np.float32)

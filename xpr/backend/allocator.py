@@ -9,7 +9,7 @@ With glibc's settings alone results above 60 MB are no faster: the client's thre
 smaller. With one heap for all threads (M_ARENA_MAX) they would be 3 times faster, but compiling 20 % and training steps
 10 % slower on two cores, since all threads wait for its lock. So c/large_blocks.c keeps them, where there is native
 code; it makes them 5 times faster, and gives them pages of 2 MB instead of 4 KB, without which each new block takes
-twice as long. From what it keeps the system takes what it needs when it is short of memory.
+twice as long. The system takes the pages of what is kept there when it is short of memory, not those that glibc keeps.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ import re
 import sys
 
 from xpr.backend import native
+
+if sys.platform != "win32":
+    import resource
 
 _MMAP_THRESHOLD, _TOP_PAD, _TRIM_THRESHOLD = -3, -2, -1  # the parameters of mallopt(3)
 _HEAP = 64 << 20  # what a thread's heap holds at most
@@ -38,9 +41,9 @@ def tune_allocator() -> bool:
         return False
     libc = ctypes.CDLL(None)
     libc.mallopt(_MMAP_THRESHOLD, 1 << 30)
-    libc.mallopt(_TRIM_THRESHOLD, min(_LARGEST_INT, _ram() // 8))
+    libc.mallopt(_TRIM_THRESHOLD, min(_LARGEST_INT, _memory() // 8))
     libc.mallopt(_TOP_PAD, _HEAP)  # a thread's empty heap is not freed only if this much may stay unused
-    native.keep_large_blocks(_ram() // 8)
+    native.keep_large_blocks(_memory() // 8)
     return True
 
 
@@ -55,6 +58,12 @@ def is_untuned_glibc() -> bool:
 
 def _ram() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def _memory() -> int:
+    """The bytes of the machine, or those that the process may address, if they are fewer (`ulimit -v`)."""
+    most, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return _ram() if most == resource.RLIM_INFINITY else min(_ram(), most)
 
 
 @functools.cache

@@ -9,6 +9,8 @@
 #include <stdint.h>
 
 #ifdef __linux__
+#include <dlfcn.h>
+#include <errno.h>
 #include <link.h>
 #include <malloc.h>
 #include <pthread.h>
@@ -64,18 +66,17 @@ static void *kept_for(size_t size) {
     return start;
 }
 
-/* Keeps a block if there is a place for it; returns whether it does. */
-static int keep(void *start, size_t size) {
-    struct block *place = NULL;
-    if (!locked()) return 0;
-    for (struct block *block = blocks; block < blocks + BLOCKS && !place; block++)
-        if (!block->start) place = block;
-    if (place) {
-        *place = (struct block){start, size, count++};
-        bytes += size;
-    }
+/* Keeps a block, in place of the oldest one if there are too many; returns the one that is to be freed, or NULL. */
+static void *keep(void *start, size_t size) {
+    struct block *place = blocks;
+    if (!locked()) return start;
+    for (struct block *block = blocks; block < blocks + BLOCKS && place->start; block++)
+        if (!block->start || block->when < place->when) place = block;
+    void *oldest = place->start ? take(place) : NULL;
+    *place = (struct block){start, size, count++};
+    bytes += size;
     pthread_mutex_unlock(&mutex);
-    return !!place;
+    return oldest;
 }
 
 /* Frees blocks, the oldest first, until at most `most` bytes are kept. */
@@ -103,7 +104,7 @@ static int allocate(void **block, size_t alignment, size_t size) {
     int may_be_kept = size >= KEPT && alignment <= ALIGNMENT;
     if (may_be_kept && (*block = kept_for(size))) return 0;
     int error = posix_memalign(block, alignment, size);
-    if (error) {
+    if (error == ENOMEM) {
         free_oldest(0);
         error = posix_memalign(block, alignment, size);
     }
@@ -114,13 +115,14 @@ static int allocate(void **block, size_t alignment, size_t size) {
 /* In place of free. The system takes pages of a kept block when it is short of memory. */
 static void give_back(void *start) {
     size_t size = start ? malloc_usable_size(start) : 0;
-    if (size < KEPT || size > limit || (uintptr_t)start % ALIGNMENT) {
-        free(start);
-        return;
+    int error = errno;
+    if (size >= KEPT && size <= limit && (uintptr_t)start % ALIGNMENT == 0) {
+        advise(start, size, 2 * MEGABYTE, MADV_FREE);
+        free_oldest(limit - size);
+        start = keep(start, size);
     }
-    advise(start, size, 2 * MEGABYTE, MADV_FREE);
-    free_oldest(limit - size);
-    if (!keep(start, size)) free(start);
+    free(start);
+    errno = error;
 }
 
 /* Where a library has addresses of what others define: `entries` say each place, and the symbol. */
@@ -134,9 +136,10 @@ struct loaded {
     struct imports imports[2];
     const ElfW(Sym) *symbols;
     const char *names;
-    char *constant; /* what was made read-only when the addresses had been written */
-    size_t constant_size;
+    char *constant, *variable; /* the pages from the first to the second are read-only */
 };
+
+static char *page_of(char *place) { return place - (uintptr_t)place % sysconf(_SC_PAGESIZE); }
 
 static struct loaded read_tables(const struct dl_phdr_info *library) {
     struct loaded loaded = {.library = library};
@@ -145,8 +148,8 @@ static struct loaded read_tables(const struct dl_phdr_info *library) {
     for (int i = 0; i < library->dlpi_phnum; i++) {
         const ElfW(Phdr) *part = &library->dlpi_phdr[i];
         char *start = (char *)library->dlpi_addr + part->p_vaddr;
-        if (part->p_type == PT_DYNAMIC) entry = (void *)start;
-        if (part->p_type == PT_GNU_RELRO) loaded.constant = start, loaded.constant_size = part->p_memsz;
+        if (part->p_type == PT_DYNAMIC && part->p_flags & PF_W) entry = (void *)start; /* glibc has made addresses of it */
+        if (part->p_type == PT_GNU_RELRO) loaded.constant = start, loaded.variable = page_of(start + part->p_memsz);
     }
     for (; entry && entry->d_tag != DT_NULL; entry++) {
         const void *address = (void *)entry->d_un.d_ptr;
@@ -163,21 +166,21 @@ static struct loaded read_tables(const struct dl_phdr_info *library) {
     return loaded;
 }
 
-/* Writes an address over each that the library has of a function; returns how many these are. */
-static int replace(const struct loaded *loaded, const char *function, void *address) {
+/* Writes an address over each that the library has of a function of glibc; returns how many these are. */
+static int replace(const struct loaded *loaded, const char *name, void *function, void *address) {
     int count = 0;
     for (const struct imports *imports = loaded->imports; imports < loaded->imports + 2; imports++)
         for (size_t i = 0; i < imports->count; i++) {
             const ElfW(Rela) *entry = &imports->entries[i];
             const ElfW(Sym) *symbol = &loaded->symbols[entry->r_info >> 32];
-            if (strcmp(loaded->names + symbol->st_name, function)) continue;
+            if (symbol->st_shndx != SHN_UNDEF || strcmp(loaded->names + symbol->st_name, name)) continue;
             char *place = (char *)loaded->library->dlpi_addr + entry->r_offset;
-            int is_constant = place >= loaded->constant && place < loaded->constant + loaded->constant_size;
-            uintptr_t size = sysconf(_SC_PAGESIZE);
-            void *page = (void *)((uintptr_t)place / size * size);
-            if (is_constant && mprotect(page, size, PROT_READ | PROT_WRITE)) continue;
+            int is_function = imports == loaded->imports || *(void **)place == function; /* calls are perhaps not bound yet */
+            int is_constant = place >= loaded->constant && place < loaded->variable;
+            size_t size = sysconf(_SC_PAGESIZE);
+            if (!is_function || (is_constant && mprotect(page_of(place), size, PROT_READ | PROT_WRITE))) continue;
             *(void **)place = address;
-            if (is_constant) mprotect(page, size, PROT_READ);
+            if (is_constant) mprotect(page_of(place), size, PROT_READ);
             count++;
         }
     return count;
@@ -187,14 +190,17 @@ static int replace_both(struct dl_phdr_info *library, size_t size, void *name) {
     (void)size;
     if (!strstr(library->dlpi_name, name)) return 0;
     struct loaded loaded = read_tables(library);
-    return replace(&loaded, "free", (void *)give_back) && replace(&loaded, "posix_memalign", (void *)allocate);
+    return replace(&loaded, "free", (void *)free, (void *)give_back) &&
+           replace(&loaded, "posix_memalign", (void *)posix_memalign, (void *)allocate);
 }
 
 /* Has a loaded library allocate so from now on, and keep at most `most` bytes; returns whether it will. `name` is a part
    of the library's path. */
 int xpr_keep_large_blocks(const char *name, size_t most) {
+    Dl_info of_free, of_size; /* the process may have an allocator of its own, without a function for sizes */
     limit = most;
-    return dl_iterate_phdr(replace_both, (void *)name);
+    if (!dladdr((void *)free, &of_free) || !dladdr((void *)malloc_usable_size, &of_size)) return 0;
+    return of_free.dli_fbase == of_size.dli_fbase && dl_iterate_phdr(replace_both, (void *)name);
 }
 
 void xpr_free_large_blocks(void) { free_oldest(0); }

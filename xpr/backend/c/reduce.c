@@ -17,13 +17,14 @@ enum { TOGETHER = 32, TILE = 1024 }; /* rows, and numbers of each, that are summ
 #define MAXIMUM(x, y) ((y) > (x) | (y) != (y) ? (y) : (x)) /* nan where there is one; `||` would be a branch */
 #define MINIMUM(x, y) ((y) < (x) | (y) != (y) ? (y) : (x))
 
-/* The same of five numbers, in fewer instructions; of maxima and minima only if none of the last four is nan. */
+/* The same of five numbers, in fewer instructions; of maxima and minima only if none of the last four is nan. Of equal ones,
+   which may be zeros, it is the first. */
 #define SUM_OF_FIVE(v, a, b, c, d) ((((v) + (a)) + (b)) + (c)) + (d)
 #define PRODUCT_OF_FIVE(v, a, b, c, d) ((((v) * (a)) * (b)) * (c)) * (d)
-#define GREATER(x, y) ((x) > (y) ? (x) : (y))
-#define LESSER(x, y) ((x) < (y) ? (x) : (y))
-#define MAXIMUM_OF_FIVE(v, a, b, c, d) GREATER(GREATER(GREATER(a, b), GREATER(c, d)), v)
-#define MINIMUM_OF_FIVE(v, a, b, c, d) LESSER(LESSER(LESSER(a, b), LESSER(c, d)), v)
+#define GREATER(x, y) ((y) > (x) ? (y) : (x))
+#define LESSER(x, y) ((y) < (x) ? (y) : (x))
+#define MAXIMUM_OF_FIVE(v, a, b, c, d) GREATER(v, GREATER(GREATER(a, b), GREATER(c, d)))
+#define MINIMUM_OF_FIVE(v, a, b, c, d) LESSER(v, LESSER(LESSER(a, b), LESSER(c, d)))
 #define ARE_NAN(a, b, c, d) (__builtin_isunordered(a, b) | __builtin_isunordered(c, d))
 #define NEVER(a, b, c, d) 0
 

@@ -114,8 +114,7 @@ def _qr_lower(
 def _qr_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: bool, pivoting: bool) -> Any:
     """With C = Q^H dA R^-1, the skew S is its part below the diagonal less the adjoint of that: Q^H dQ = S.
 
-    So dR = Q^H dA - S R, which is (C - S) R if A is square or tall, and dQ is Q S and the part of dA R^-1 that is
-    orthogonal to Q, together dA R^-1 - Q (C - S).
+    So dR = Q^H dA - S R, and dQ is Q S and, if A is tall, the part of dA R^-1 that is orthogonal to Q: dA R^-1 - Q C.
     """
     (a,), (da,) = primals, tangents
     outs = qr_p.bind(a, full_matrices=full_matrices, pivoting=pivoting)
@@ -127,16 +126,19 @@ def _qr_jvp(primals: Sequence[Any], tangents: Sequence[Any], *, full_matrices: b
     k = min_dim(m, n)
     completed = full_matrices and m > n
     q, r = (leading(outs[0], m, k), leading(outs[1], k, n)) if completed else outs[:2]
-    change = solved(leading(r, k, k), leading(da, m, k), left_side=False, lower=False)
-    seen = product(adjoint(q), change)
+    turned = product(adjoint(q), da)
+    if m > n:
+        change = solved(r, da, left_side=False, lower=False)
+        seen = product(adjoint(q), change)
+    else:
+        seen = solved(leading(r, k, k), leading(turned, k, k), left_side=False, lower=False)
     below = lower_triangle(seen, -1)
     skew = sub(below, adjoint(below))
     if is_complex(a):
         turn = diagonal_part(sub(seen, adjoint(seen)))
         skew = add(skew, mul(turn, scalar(0.5, turn)))
-    rest = sub(seen, skew)
-    dq = sub(change, product(q, rest)) if m > n else product(q, skew)
-    dr = upper_triangle(product(rest, r) if m >= n else sub(product(adjoint(q), da), product(skew, r)))
+    dq = sub(change, product(q, sub(seen, skew))) if m > n else product(q, skew)
+    dr = upper_triangle(sub(turned, product(skew, r)))
     if completed:
         dq, dr = concatenate([dq, _completion_tangent(outs[0], dq, n)], aval_of(dq).ndim - 1), grown(dr, m, n)
     return outs, [dq, dr, *no_tangents(outs[2:])]
