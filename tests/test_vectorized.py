@@ -199,6 +199,23 @@ def test_derivatives_and_rows():
     assert lower_for_platforms(xpr.make_jaxpr(lax.sin)(x).jaxpr, ["cpu", "cuda"]).text().count("stablehlo.sine") == 1
 
 
+@pytest.mark.parametrize("native_code", ["0", "1"])
+def test_one_large_number_among_nans_is_seen(native_code):
+    """Formulas for float64 hold below 2^20; a program looks for larger numbers, in C or in XLA."""
+    source = """
+        import numpy as np, xpr
+        from xpr import lax
+        xpr.config.update("enable_x64", True)
+        for place in (0, 1, 3000, 4095):
+            x = np.linspace(-2, 2, 4096)
+            x[::7], x[-3:], x[place] = np.nan, np.nan, -1e15
+            for name in ("sin", "cos", "tan"):
+                np.testing.assert_allclose(xpr.jit(getattr(lax, name))(x), getattr(np, name)(x), rtol=4e-16)
+            np.testing.assert_array_equal(lax.sin(np.full(4096, np.nan)), np.nan)
+    """
+    run_python(source, XPR_NATIVE=native_code)
+
+
 # -- Remainders
 
 
