@@ -44,7 +44,7 @@ _MOST_AXES = 6
 _OF_LIBRARY = 4096  # the fewest elements that the library reduces
 # Operations and dtypes, by their numbers in backend/c/reduce.c.
 _OF_C = {"stablehlo.add": 0, "stablehlo.maximum": 1, "stablehlo.minimum": 2, "stablehlo.multiply": 3}
-_LARGEST = 4
+_LARGEST, _ANY_BOOL = 4, (5, 3)
 _EXTREMES = ("stablehlo.maximum", "stablehlo.minimum")
 _NUMBERS_OF_C = {dtypes.float32: 0, dtypes.float64: 1, dtypes.int32: 2}
 _MANY = 32  # elements that are reduced to one; in some cases fewer, see `_called`
@@ -160,10 +160,10 @@ def _called(
 
 
 def lower_largest(b: Builder, x: Value) -> Value | None:
-    """The number of float64 whose absolute value is largest, nan if all are; None where C is not called."""
-    if x.aval.dtype != dtypes.float64 or not (b.runs_once and native_calls.are_possible(b, x.aval)):
+    """Of float64 the number whose absolute value is largest, nan if all are, of bools whether any is; None without C."""
+    if not (b.runs_once and native_calls.are_possible(b, x.aval)):
         return None
-    kind = _LARGEST, _NUMBERS_OF_C[x.aval.dtype]
+    kind = _ANY_BOOL if x.aval.dtype in dtypes.BOOL else (_LARGEST, _NUMBERS_OF_C[x.aval.dtype])
     return native_calls.call(b, native.REDUCE, [*kind, 1, x.aval.size, 1], [x], [x.aval.update(shape=())])[0]
 
 

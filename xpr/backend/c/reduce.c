@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "processors.h"
 #include "text.h"
@@ -199,6 +200,7 @@ static const reduction reductions[5][3] = {
     {NULL, xpr_largest_double, NULL},
 };
 
+enum { ANY = 5 };
 enum { PIECES = 32, MANY_ROWS = 8 * PIECES, LONG_ROW = 1 << 15, FEW_BLOCKS = 8 }; /* of few or long rows columns are divided */
 
 struct call {
@@ -250,12 +252,17 @@ static void reduce_block(struct call call, double nanoseconds) {
 }
 
 /* "operation dtype outer n inner": the sums (0), maxima (1), minima (2) or products (3) over the middle one of three axes of
-   float32 (0), float64 (1) or int32 (2); or the numbers of float64 whose absolute values are largest (4), nan counting least. */
+   float32 (0), float64 (1) or int32 (2); or the numbers of float64 whose absolute values are largest (4), nan counting least.
+   "5 3 1 n 1": whether any of n bools is true. */
 void xpr_reduce(void *result, const void **operands, const char *text, size_t length, void *status) {
     long long numbers[5];
     (void)status;
     read_numbers(text, length, numbers, 5);
     long long operation = numbers[0], dtype = numbers[1], outer = numbers[2], n = numbers[3], inner = numbers[4];
+    if (operation == ANY) {
+        *(char *)result = memchr(operands[0], 1, n) != NULL;
+        return;
+    }
     struct call call = {reductions[operation][dtype], result, operands[0], dtype == 1 ? 8 : 4, n, inner};
     double nanoseconds = NANOSECONDS_A_BYTE * n * inner * call.bytes; /* for a block */
     if (outer > FEW_BLOCKS || nanoseconds < WORTH_A_THREAD) {
