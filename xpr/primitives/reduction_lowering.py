@@ -160,7 +160,7 @@ def _called(
 
 
 def lower_largest(b: Builder, x: Value) -> Value | None:
-    """Of float64 the number whose absolute value is largest, nan if all are, of bools whether any is; None without C."""
+    """Of float64 the number of the largest absolute value, nan if all are; of bools whether any is; None without C."""
     if not (b.runs_once and native_calls.are_possible(b, x.aval)):
         return None
     kind = _ANY_BOOL if x.aval.dtype in dtypes.BOOL else (_LARGEST, _NUMBERS_OF_C[x.aval.dtype])
