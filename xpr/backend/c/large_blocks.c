@@ -190,8 +190,8 @@ static int replace_both(struct dl_phdr_info *library, size_t size, void *name) {
     (void)size;
     if (!strstr(library->dlpi_name, name)) return 0;
     struct loaded loaded = read_tables(library);
-    return replace(&loaded, "free", (void *)free, (void *)give_back) &&
-           replace(&loaded, "posix_memalign", (void *)posix_memalign, (void *)allocate);
+    return replace(&loaded, "posix_memalign", (void *)posix_memalign, (void *)allocate) &&
+           replace(&loaded, "free", (void *)free, (void *)give_back);
 }
 
 /* Has a loaded library allocate so from now on, and keep at most `most` bytes; returns whether it will. `name` is a part
