@@ -278,7 +278,9 @@ def _atan2_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) ->
 
 atan2_p = elementwise(
     "atan2", fusion="expensive", over=INEXACT, reference=_atan2_reference,
-    lowers_to=on_cpu("atan2", _atan2_lower, inverse_circular.angle, inverse_circular.long_angle, {}, SOME, SOME),
+    lowers_to=on_cpu(
+        "atan2", _atan2_lower, inverse_circular.angle, inverse_circular.long_angle, double_from=SOME, single_from=SOME
+    ),
     partials=[
         lambda t, x, y, out: mul(t, div(y, add(mul(x, x), mul(y, y)))),
         lambda t, x, y, out: mul(t, div(neg(x), add(mul(x, x), mul(y, y)))),
