@@ -12,7 +12,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.dtypes import bf16, float16, float32, float64, int32
 from xpr.primitives.elementwise_rules import repeated
-from xpr.primitives.reduction_lowering import lower_largest, lower_reduction
+from xpr.primitives.reduction_lowering import lower_any, lower_largest, lower_reduction
 from xpr.primitives.vectorized.expressions import Expression, Formula
 
 Lower = Callable[..., list[Value]]
@@ -90,7 +90,7 @@ def _is_any_beyond(b: Builder, bound: float | Formula, values: list[Expression])
         if largest is not None:
             return (abs(Expression(b, largest)) >= bound).to(int32).value
     flags = (abs(values[0]) >= bound if isinstance(bound, float) else bound(*values)).value
-    found = lower_largest(b, flags)
+    found = lower_any(b, flags)
     if found is None:
         found = lower_reduction(b, flags, flags.aval.update(shape=()), range(flags.aval.ndim), "stablehlo.or", False)
     return b.convert(found, int32)
