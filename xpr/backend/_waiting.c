@@ -1,9 +1,9 @@
-/* `keep_until_done` of waiting.py, by CPython's interface. */
+/* `keep_until_done` and `keep_if_latest` of waiting.py, by CPython's interface. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
 
-static PyObject *kept, *namespace; /* a deque, and what the names of waiting.py stand for */
+static PyObject *kept, *latest, *namespace; /* two deques, and what the names of waiting.py stand for */
 static PyObject *s_append, *s_block_until_ready, *s_most_in_background, *s_popleft;
 
 /* Waits for the program that was kept first; what it failed with comes up where a result is read. */
@@ -27,8 +27,14 @@ static PyObject *keep_until_done(PyObject *module, PyObject *done) {
     Py_RETURN_NONE;
 }
 
+static PyObject *keep_if_latest(PyObject *module, PyObject *result) {
+    PyObject *most = PyDict_GetItemWithError(namespace, s_most_in_background);
+    if (!most) return NULL;
+    return PyLong_AsSsize_t(most) ? PyObject_CallMethodOneArg(latest, s_append, result) : keep_until_done(module, result);
+}
+
 static PyObject *bind(PyObject *module, PyObject *arguments) {
-    if (!PyArg_ParseTuple(arguments, "OO!", &kept, &PyDict_Type, &namespace)) return NULL;
+    if (!PyArg_ParseTuple(arguments, "OOO!", &kept, &latest, &PyDict_Type, &namespace)) return NULL;
     Py_INCREF(arguments); /* for as long as the process lasts */
     Py_RETURN_NONE;
 }
@@ -36,6 +42,7 @@ static PyObject *bind(PyObject *module, PyObject *arguments) {
 static PyMethodDef functions[] = {
     {"bind", bind, METH_VARARGS, "Tells the module, once, what it works with."},
     {"keep_until_done", keep_until_done, METH_O, "See waiting.py."},
+    {"keep_if_latest", keep_if_latest, METH_O, "See waiting.py."},
     {NULL},
 };
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from xpr.backend import native, runtime
 from xpr.backend.allocator import machine_memory
 from xpr.backend.buffers import Buffer, Device, handler_for, moved
-from xpr.backend.waiting import SMALL, Waiting, direct_execute
+from xpr.backend.waiting import Waiting, direct_execute
 from xpr.core.avals import ShapedArray
 
 
@@ -75,15 +75,8 @@ class Executable:
         The function is that of `direct_execute`; None where that is None. Where there are no handlers, the function has
         one argument, and returns buffers.
         """
-        path = direct_execute(self.raw)
-        if path is None:
-            return None
-        execute, waiting = path
-        if waiting is Waiting.AT_EXIT and self.out_avals:
-            first = self.out_avals[0].physical
-            if 0 < first.size * first.dtype.itemsize <= SMALL:
-                waiting = Waiting.AT_EXIT_BY_RESULT
-        return execute, self.handlers, waiting
+        path = direct_execute(self.raw, self.out_avals)
+        return None if path is None else (path[0], self.handlers, path[1])
 
     def as_text(self) -> str:
         """The optimized program, in HLO."""

@@ -8,7 +8,9 @@ first ran is run directly from then on.
 NOTE [end of the process]: XLA runs programs of 1000 operations or more in the background, and doesn't end its threads
 when the process ends: libc then frees what a running program uses, and the process may crash. So of each program in
 the background something is kept that tells when it has ended, and that is waited for when Python exits: its first
-result, if that is small, or else a token, which takes XLA a microsecond more.
+result, if that is small, or else a token, which takes XLA a microsecond more. Of programs that run for microseconds
+only the latest results are kept, as many as XLA runs at a time: to ask whether one is there before it is dropped, or to
+free it so much later, takes a microsecond, too.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from typing import Any
 from xpr.backend import runtime
 from xpr.backend.tiers import TieredProgram
 from xpr.config import native_code_wanted
+from xpr.core.avals import ShapedArray
 
 try:
     from xpr.backend import _waiting
@@ -35,11 +38,12 @@ except ImportError:
 LARGE = 2e8  # operations, or bytes read and written
 SOON = 0.01  # seconds
 SYNCHRONOUS = 1000  # operations: XLA:CPU runs programs of fewer ones in the thread that calls them
+SHORT = 1e5  # operations, or bytes read and written, that take microseconds
 SMALL = 1 << 16  # bytes of a result that may be kept in place of a token
+_AT_A_TIME = 32  # programs that XLA:CPU runs on each device
 
-# How many programs may run in the background before the first is waited for; 0 once Python exits. XLA:CPU runs at most
-# 32 at a time on each device.
-most_in_background = 64
+# How many programs may run in the background before the first is waited for; 0 once Python exits.
+most_in_background = 2 * _AT_A_TIME
 
 
 class Waiting(IntEnum):
@@ -49,6 +53,7 @@ class Waiting(IntEnum):
     AT_EXIT = 1  # by a token that is kept, see NOTE [end of the process]
     AT_ONCE = 2  # since the run may fail, and another way is taken then
     AT_EXIT_BY_RESULT = 3  # by the first result
+    AT_EXIT_IF_LATEST = 4  # by the first result, if it is among the latest then
 
 
 class _ThreadState(threading.local):
@@ -63,10 +68,10 @@ _this_thread = _ThreadState()
 class BackgroundProgram:
     """A program that XLA runs in the background, with the interface of jaxlib's; see NOTE [end of the process]."""
 
-    __slots__ = ("raw",)
+    __slots__ = ("is_short", "raw")
 
-    def __init__(self, raw: Any):
-        self.raw = raw
+    def __init__(self, raw: Any, is_short: bool):
+        self.raw, self.is_short = raw, is_short
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.raw, name)
@@ -118,8 +123,10 @@ class DispatchedProgram:
         return self.raw.execute_sharded(buffers, with_tokens)
 
 
-def direct_execute(program: Any) -> tuple[Callable[[list[Any], bool], Any], Waiting] | None:
-    """The function that runs a program from now on, and whether its caller has to ask for a token and to keep it.
+def direct_execute(
+    program: Any, out_avals: Sequence[ShapedArray]
+) -> tuple[Callable[[list[Any], bool], Any], Waiting] | None:
+    """The function that runs a program from now on, and when its caller has to see to it that it is waited for.
 
     The function is the `execute_sharded` of jaxlib's program where the wrappers of this file and of tiers.py have
     nothing more to do, and of the wrapper otherwise. Its second argument says whether to give a token: AT_EXIT.
@@ -136,9 +143,12 @@ def direct_execute(program: Any) -> tuple[Callable[[list[Any], bool], Any], Wait
         if program._is_long:
             return None
         program = program.raw
-    if type(program) is BackgroundProgram:
-        return program.raw.execute_sharded, Waiting.AT_EXIT
-    return program.execute_sharded, Waiting.NEVER
+    if type(program) is not BackgroundProgram:
+        return program.execute_sharded, Waiting.NEVER
+    waiting, first = Waiting.AT_EXIT, out_avals[0].physical if out_avals else None
+    if first is not None and 0 < first.size * first.dtype.itemsize <= SMALL:
+        waiting = Waiting.AT_EXIT_IF_LATEST if program.is_short else Waiting.AT_EXIT_BY_RESULT
+    return program.raw.execute_sharded, waiting
 
 
 def runs_in_background(program: Any) -> bool:
@@ -147,6 +157,7 @@ def runs_in_background(program: Any) -> bool:
 
 
 kept: deque[Any] = deque()  # tokens and results of programs that may be running in the background
+latest: deque[Any] = deque(maxlen=_AT_A_TIME)  # the first results of short ones
 
 
 def _keep_until_done(done: Any) -> None:
@@ -156,10 +167,22 @@ def _keep_until_done(done: Any) -> None:
         _wait_for_the_first()
 
 
+def _keep_if_latest(result: Any) -> None:
+    """Keeps the first result of a short program until as many others have been started as XLA runs at a time."""
+    if most_in_background:
+        latest.append(result)
+    else:
+        _keep_until_done(result)
+
+
 keep_until_done: Callable[[Any], None] = _keep_until_done
+keep_if_latest: Callable[[Any], None] = _keep_if_latest
 if _waiting is not None and native_code_wanted():
-    _waiting.bind(kept, globals())
-    keep_until_done = _waiting.keep_until_done
+    _waiting.bind(kept, latest, globals())
+    keep_until_done, keep_if_latest = _waiting.keep_until_done, _waiting.keep_if_latest
+
+# The functions that take the first result of a program.
+KEEPERS = {Waiting.AT_EXIT_BY_RESULT: keep_until_done, Waiting.AT_EXIT_IF_LATEST: keep_if_latest}
 
 
 def _wait_for_the_first() -> None:
@@ -171,6 +194,7 @@ def _wait_for_the_first() -> None:
 
 def forget_ended() -> None:
     """Drops the results that are kept of programs that have ended."""
+    _keep_the_latest_longer()
     for _ in range(len(kept)):
         try:
             first = kept.popleft()
@@ -178,6 +202,15 @@ def forget_ended() -> None:
             return
         if not _has_ended(first):
             kept.append(first)
+
+
+def _keep_the_latest_longer() -> None:
+    """Keeps results of short programs like those of others."""
+    while latest:
+        try:
+            kept.append(latest.popleft())
+        except IndexError:  # another thread took it
+            return
 
 
 def _has_ended(done: Any) -> bool:
@@ -189,6 +222,7 @@ def _has_ended(done: Any) -> bool:
 def _wait_for_all() -> None:
     global most_in_background
     most_in_background = 0
+    _keep_the_latest_longer()
     while kept:
         _wait_for_the_first()
     for worker in [*interrupted, *_workers]:  # a thread that frees XLA's objects must not be ended by Python
@@ -201,11 +235,15 @@ def watched(raw: Any, has_loops: bool, platform: str) -> Any:
     """The program, watched if it has loops or much to do."""
     costs = raw.cost_analysis()
     flops = costs.get("flops", 0.0)
-    is_large = max(flops, costs.get("bytes accessed", 0.0)) > LARGE
+    work = max(flops, costs.get("bytes accessed", 0.0))
+    is_large = work > LARGE
     takes_long = is_large or has_loops
     if platform != "cpu":
         return DispatchedProgram(raw) if takes_long else raw
-    program = BackgroundProgram(raw) if flops >= SYNCHRONOUS else raw
+    program = raw
+    if flops >= SYNCHRONOUS:
+        is_short = not has_loops and work <= SHORT and len(raw.local_devices()[0].client.local_devices()) == 1
+        program = BackgroundProgram(raw, is_short)
     return WatchedProgram(program, is_large) if takes_long else program
 
 
@@ -280,6 +318,7 @@ def _forget_threads() -> None:
     _workers.clear()
     interrupted.clear()
     kept.clear()
+    latest.clear()
     _this_thread.has_started_long = False
 
 

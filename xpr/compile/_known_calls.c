@@ -9,14 +9,14 @@
 /* The fields of a `KnownProgram`. */
 enum { RUN, HANDLERS, WAITING, CONSTANTS, UNUSED, AVALS, DEVICES, UNFLATTEN, DONATED, PLAN, FAILED };
 /* When its results are waited for, see `Waiting` in backend/waiting.py. */
-enum { NEVER, AT_EXIT, AT_ONCE, AT_EXIT_BY_RESULT };
+enum { NEVER, AT_EXIT, AT_ONCE, AT_EXIT_BY_RESULT, AT_EXIT_IF_LATEST };
 /* The kinds of nodes in its plan, see `plan_of` there. */
 enum { TUPLE, LIST, DICT, NAMEDTUPLE, REGISTERED, DATACLASS };
 
 static PyTypeObject *array, *known_calls, *numpy_scalar; /* the classes of arrays, of `KnownCalls`, */
 static Py_ssize_t aval_at, host_at, buffer_at, device_at; /* and where the instances of the first two have their slots */
 static Py_ssize_t direct_at, in_trees_at, in_nodes_at, static_at, by_value_at, offered_at;
-static PyObject *context, *settings, *config, *plain_type, *put, *new_buffers, *keep_until_done, *cache_key;
+static PyObject *context, *settings, *config, *plain_type, *put, *new_buffers, *keep_until_done, *keep_if_latest, *cache_key;
 static PyObject *dtype_class, *inexact;
 static PyObject *flatten_plain, *flatten_nodes; /* the functions that flatten arguments for the two tables of trees */
 static PyObject *s_block_until_ready, *s_buffer, *s_call, *s_consume_token, *s_consume_with_handlers, *s_dtype, *s_is_ready;
@@ -196,10 +196,10 @@ static long waiting_of(PyObject *program) { return PyLong_AsLong(PyTuple_GET_ITE
 static int after_run(PyObject *program, PyObject *execution, PyObject *outs, PyObject *written) {
     long waiting = waiting_of(program);
     PyObject *kept, *done = NULL;
-    if (waiting == AT_EXIT || waiting == AT_EXIT_BY_RESULT) {
+    if (waiting == AT_EXIT || waiting == AT_EXIT_BY_RESULT || waiting == AT_EXIT_IF_LATEST) {
         if (waiting == AT_EXIT) kept = PyObject_CallMethodNoArgs(execution, s_consume_token);
         else kept = Py_NewRef(PyList_GET_ITEM(outs, 0));
-        if (kept) done = PyObject_CallOneArg(keep_until_done, kept);
+        if (kept) done = PyObject_CallOneArg(waiting == AT_EXIT_IF_LATEST ? keep_if_latest : keep_until_done, kept);
         Py_XDECREF(kept);
         Py_XDECREF(done);
         return done ? 0 : -1;
@@ -604,7 +604,7 @@ static const struct {
     {"Array", (PyObject **)&array}, {"KnownCalls", (PyObject **)&known_calls}, {"context", &context},
     {"settings", &settings}, {"config", &config}, {"INEXACT", &inexact}, {"dtype", &dtype_class},
     {"generic", (PyObject **)&numpy_scalar}, {"plain_type", &plain_type}, {"cache_key", &cache_key},
-    {"keep_until_done", &keep_until_done}, {"put", &put},
+    {"keep_until_done", &keep_until_done}, {"keep_if_latest", &keep_if_latest}, {"put", &put},
     {"new_buffers", &new_buffers},
     {"flatten_plain", &flatten_plain}, {"flatten_nodes", &flatten_nodes},
 };

@@ -7,10 +7,9 @@
 
 static PyTypeObject *array, *plan_class; /* the classes of arrays, of `OperationPlan`, */
 static Py_ssize_t aval_at, host_at, buffer_at, device_at; /* and where their instances have their slots */
-static Py_ssize_t reference_at, on_host_at, out_avals_at, committed_to_at, execute_at, handlers_at, keeps_result_at;
+static Py_ssize_t reference_at, on_host_at, out_avals_at, committed_to_at, execute_at, handlers_at, keep_at;
 static PyObject *settings, *without_warnings;
 static PyObject *aval_of, *host_value, *operand_buffer; /* of operands that are no arrays */
-static PyObject *keep_until_done;
 static PyObject *s_any_params, *s_buffer, *s_consume_with_handlers, *s_default_device, *s_evaluate, *s_plans, *s_run;
 
 typedef struct {
@@ -148,8 +147,9 @@ static PyObject *run_program(PyObject *plan, const Operation *operation) {
         outs = PyObject_VectorcallMethod(
             s_consume_with_handlers, consumed, 2 | PY_VECTORCALL_ARGUMENTS_OFFSET, NULL);
     }
-    int is_kept = outs && SLOT(plan, keeps_result_at) == Py_True;
-    PyObject *kept = is_kept ? PyObject_CallOneArg(keep_until_done, PyList_GET_ITEM(outs, 0)) : NULL;
+    PyObject *keep = SLOT(plan, keep_at);
+    int is_kept = outs && keep != Py_None;
+    PyObject *kept = is_kept ? PyObject_CallOneArg(keep, PyList_GET_ITEM(outs, 0)) : NULL;
     if (outs && (kept || !is_kept)) results = as_results(plan, outs, 0);
     else if (!outs && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_RuntimeError)) PyErr_Clear();
     Py_XDECREF(kept);
@@ -174,8 +174,8 @@ static PyObject *run_known(PyObject *module, PyObject *const *arguments, Py_ssiz
 
 static PyObject *bind(PyObject *module, PyObject *arguments) {
     if (!PyArg_ParseTuple(
-            arguments, "O!O!OOOOOO", &PyType_Type, &array, &PyType_Type, &plan_class, &settings, &without_warnings, &aval_of,
-            &host_value, &operand_buffer, &keep_until_done))
+            arguments, "O!O!OOOOO", &PyType_Type, &array, &PyType_Type, &plan_class, &settings, &without_warnings, &aval_of,
+            &host_value, &operand_buffer))
         return NULL;
     Py_INCREF(arguments); /* for as long as the process lasts */
     const struct {
@@ -187,7 +187,7 @@ static PyObject *bind(PyObject *module, PyObject *arguments) {
         {array, "_device", &device_at}, {plan_class, "reference", &reference_at}, {plan_class, "on_host", &on_host_at},
         {plan_class, "out_avals", &out_avals_at}, {plan_class, "committed_to", &committed_to_at},
         {plan_class, "execute", &execute_at}, {plan_class, "handlers", &handlers_at},
-        {plan_class, "keeps_result", &keeps_result_at},
+        {plan_class, "keep", &keep_at},
     };
     for (size_t i = 0; i < sizeof slots / sizeof *slots; i++)
         if ((*slots[i].at = offset_of((PyObject *)slots[i].cls, slots[i].name)) < 0) return NULL;

@@ -9,7 +9,6 @@ def bind(
     aval_of: Callable[[Any], Any],
     host_value: Callable[[Any, Any], Any],
     operand_buffer: Callable[[Any, Any], Any],
-    keep_until_done: Callable[[Any], None],
     /,
 ) -> None: ...
 def run_known(primitive: Any, args: Any, params: dict[str, Any], /) -> Any: ...

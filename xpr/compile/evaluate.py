@@ -19,7 +19,7 @@ from xpr.backend.buffers import moved
 from xpr.backend.operands import host_value, operand_buffer
 from xpr.backend.sharding import NamedSharding
 from xpr.backend.stablehlo_module import Module
-from xpr.backend.waiting import Waiting, keep_until_done
+from xpr.backend.waiting import KEEPERS
 from xpr.compile.committed import device_of
 from xpr.compile.host import HOST_LIMIT, host_values, runs_on_host, without_warnings
 from xpr.compile.lower import lower_jaxpr, lower_operation
@@ -59,7 +59,7 @@ class OperationPlan:
 
     __slots__ = (
         "reference", "on_host", "out_avals", "device", "committed_to", "program", "calls_python", "execute", "handlers",
-        "keeps_result",
+        "keep",
     )  # fmt: skip
 
     def __init__(
@@ -73,7 +73,8 @@ class OperationPlan:
         self.calls_python = False  # then it is `program` that runs, and `execute` remains None
         self.execute: Any = None
         self.handlers: Any = None
-        self.keeps_result = False  # the process is to wait for the first result before it ends, see backend/waiting.py
+        # What the first result is given to, if the process is to wait for it before it ends, see backend/waiting.py
+        self.keep: Callable[[Any], None] | None = None
 
     def compile(self, primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]) -> None:
         if self.calls_python:
@@ -94,8 +95,8 @@ class OperationPlan:
             is_tiered=is_operation_tiered(self.out_avals),
         )  # fmt: skip
         path = executable.hot_path()
-        self.keeps_result = path is not None and path[2] is Waiting.AT_EXIT_BY_RESULT
-        self.execute = path[0] if path is not None and self.keeps_result else executable.raw.execute_sharded
+        self.keep = None if path is None else KEEPERS.get(path[2])
+        self.execute = executable.raw.execute_sharded if path is None or self.keep is None else path[0]
         self.handlers = executable.handlers
 
 
@@ -104,7 +105,7 @@ class OperationPlan:
 run_known: Callable[[Primitive, Sequence[Any], dict[str, Any]], Any] | None = None
 if _known_operations is not None and native_code_wanted():
     _known_operations.bind(
-        Array, OperationPlan, settings, without_warnings, _aval, host_value, operand_buffer, keep_until_done
+        Array, OperationPlan, settings, without_warnings, _aval, host_value, operand_buffer
     )
     run_known = _known_operations.run_known
 
@@ -178,8 +179,8 @@ class EvalTrace(Trace):
             if on_device is None:
                 raise
             outs = plan.execute(on_device).consume_with_handlers(plan.handlers)
-        if plan.keeps_result:
-            keep_until_done(outs[0])
+        if plan.keep is not None:
+            plan.keep(outs[0])
         if plan.committed_to is None:
             return [Array(aval, None, b) for aval, b in zip(plan.out_avals, outs)]
         return [Array(aval, None, b, plan.committed_to) for aval, b in zip(plan.out_avals, outs)]

@@ -25,7 +25,7 @@ from xpr.backend.operands import plain_buffer, plain_type
 from xpr.backend.plain_trees import flatten_plain
 from xpr.backend.sequence import SequenceExecutable
 from xpr.backend.shards import PartitionedExecutable
-from xpr.backend.waiting import Waiting, keep_until_done
+from xpr.backend.waiting import KEEPERS, Waiting, keep_if_latest, keep_until_done
 from xpr.compile.partition import has_sharding
 from xpr.config import settings
 from xpr.core.avals import ShapedArray
@@ -311,8 +311,8 @@ def _call_in(
             return NotImplemented  # the general path raises an error, moves arrays, or calls Python
         if waiting is Waiting.AT_EXIT:
             keep_until_done(results.consume_token())
-        elif waiting is Waiting.AT_EXIT_BY_RESULT:
-            keep_until_done(outs[0])
+        elif waiting in KEEPERS:
+            KEEPERS[waiting](outs[0])
         elif unused is not None and written is not None and outs[0].is_ready():
             unused.append(written)
     for x in arrays:
@@ -411,7 +411,7 @@ if in_c:
     _known_calls.bind({
         "Array": Array, "KnownCalls": KnownCalls, "context": context, "settings": settings, "config": vars(config),
         "INEXACT": dtypes.INEXACT, "dtype": np.dtype, "generic": np.generic, "plain_type": plain_type,
-        "cache_key": cache_key, "keep_until_done": keep_until_done, "put": _put,
+        "cache_key": cache_key, "keep_until_done": keep_until_done, "keep_if_latest": keep_if_latest, "put": _put,
         "new_buffers": _new_buffers, "flatten_plain": tree.flatten_natively, "flatten_nodes": _flatten_nodes,
     })  # fmt: skip
     call_known, _flatten = _known_calls.call_known, tree.flatten_natively
