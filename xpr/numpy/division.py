@@ -63,13 +63,12 @@ def _divmod(x: Any, y: Any) -> tuple[Any, Any]:
     rem = e.rem(x, y)
     zero, one = e.scalar(0, rem), e.scalar(1, rem)
     wrong_sign = e.bitwise_and(e.ne(rem, zero), e.ne(e.lt(y, zero), e.lt(rem, zero)))
-    quotient = e.div(e.sub(x, rem), y)
-    quotient = select(wrong_sign, e.sub(quotient, one), quotient)
-    rem = select(wrong_sign, e.add(rem, y), rem)
-    are_ordinary = [e.bitwise_and(e.is_finite(v), e.ne(v, zero)) for v in (x, y)]
-    whole = e.round(quotient, e.RoundingMethod.TO_NEAREST_EVEN)  # several at a time, unlike halves away from zero
-    floor = select_scalar(e.bitwise_and(*are_ordinary), whole, e.floor(e.div(x, y)))
-    return floor, _signed_like(rem, y)
+    are_ordinary = e.bitwise_and(*[e.bitwise_and(e.is_finite(v), e.ne(v, zero)) for v in (x, y)])
+    quotient = e.div(select_scalar(are_ordinary, e.sub(x, rem), x), y)
+    lower = select(wrong_sign, e.sub(quotient, one), quotient)
+    whole = e.round(lower, e.RoundingMethod.TO_NEAREST_EVEN)  # several at a time, unlike halves away from zero
+    floor = select_scalar(are_ordinary, whole, e.floor(quotient))
+    return floor, _signed_like(select(wrong_sign, e.add(rem, y), rem), y)
 
 
 def _signed_like(rem: Any, y: Any) -> Any:
