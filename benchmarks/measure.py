@@ -1,5 +1,6 @@
 """Runs a case on every library in turns, so that whatever slows the machine for a while slows all of them."""
 
+import importlib
 import time
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -78,7 +79,13 @@ def measure(group: str, case: Case, libraries: dict[str, Library], budget: float
 
     for done in range(1, MAX_ROUNDS + 1):
         for name, sample in samples.items():
+            record_stacks(name == "jax")
             least[name] = min(least[name], sample())
         if time.perf_counter() - start > budget and (done >= MIN_ROUNDS or not budget):
             break
     return Row(group, case.name, least, case.target, case.unit)
+
+
+def record_stacks(wanted: bool) -> None:
+    """Has jaxlib record the stack of Python at each call or not: for jax it does, and for xpr where that is alone."""
+    importlib.import_module("jaxlib._jax").set_tracebacks_enabled(wanted)
