@@ -1,11 +1,15 @@
-"""Memory that is freed on CPU and kept: glibc's settings, and large blocks of XLA."""
+"""Memory that is freed on CPU and kept: glibc's settings, and blocks of XLA."""
 
+import ctypes
 import os
 import platform
 import re
+import threading
 
 import pytest
 
+import xpr
+import xpr.numpy as jnp
 from tests.helpers import run_python
 from xpr.backend import allocator, native
 
@@ -50,9 +54,9 @@ def test_freed_results_are_not_paged_in_anew(nothing_chosen):
 
 @pytest.fixture
 def native_code(nothing_chosen):
-    """Skips where there is none: large blocks are kept in C."""
+    """Skips where there is none: blocks are kept in C."""
     if not native.available():
-        pytest.skip("large blocks are kept in C")
+        pytest.skip("blocks are kept in C")
 
 
 def test_large_blocks_are_kept(native_code):
@@ -92,8 +96,84 @@ def test_kept_blocks_are_for_their_size_and_can_be_freed(native_code):
     assert kept > 150 and freed < 100, (kept, freed)
 
 
+@pytest.fixture
+def small_blocks(native_code):
+    """The library with the functions of small_blocks.c."""
+    library = ctypes.CDLL(native.LIBRARY)
+    library.xpr_take_small.restype = ctypes.c_void_p
+    library.xpr_take_small.argtypes = [ctypes.c_size_t]
+    library.xpr_keep_small.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+    return library
+
+
+def libc():
+    return ctypes.CDLL(None)
+
+
+def aligned_block(size):
+    address = ctypes.c_void_p()
+    assert not libc().posix_memalign(ctypes.byref(address), ctypes.c_size_t(64), ctypes.c_size_t(size))
+    return address.value
+
+
+def test_small_blocks_are_kept_by_their_thread(small_blocks):
+    size, taken_elsewhere = 78 * 64, []
+    blocks = [aligned_block(size) for _ in range(4)]
+    assert not small_blocks.xpr_keep_small(blocks[0] + 8, size), "it is not aligned"
+    assert not small_blocks.xpr_keep_small(blocks[0], 1 << 20), "it is not small"
+    assert [small_blocks.xpr_keep_small(each, size + 8) for each in blocks] == [1, 1, 1, 0], "no more than 16 KiB"
+    thread = threading.Thread(target=lambda: taken_elsewhere.append(small_blocks.xpr_take_small(size)))
+    thread.start()
+    thread.join()
+    assert taken_elsewhere == [None]
+    assert small_blocks.xpr_take_small(size + 1) is None and small_blocks.xpr_take_small(size - 64) is None
+    assert [small_blocks.xpr_take_small(n) for n in (size, size - 63, size, size)] == [*blocks[2::-1], None]
+    for each in blocks:
+        libc().free(ctypes.c_void_p(each))
+
+
+def test_small_results_that_are_freed_are_kept(small_blocks):
+    x, size = jnp.ones(3000, jnp.int8), 3008
+    while small_blocks.xpr_take_small(size):  # those of other tests
+        pass
+    result = xpr.jit(lambda x: x[::-1])(x).block_until_ready()
+    address = result.unsafe_buffer_pointer()
+    del result
+    assert small_blocks.xpr_take_small(size) == address
+    libc().free(ctypes.c_void_p(address))
+
+
+def test_what_a_thread_has_kept_is_freed_when_it_ends(native_code):
+    """Each of 300 threads keeps 2 MB."""
+    source = """
+        import ctypes, re, threading
+        from xpr.backend import native
+        libc, library = ctypes.CDLL(None), ctypes.CDLL(native.LIBRARY)
+        memory = lambda: int(re.search(r"VmRSS:\\s+(\\d+)", open("/proc/self/status").read())[1]) >> 10
+        def keep():
+            for size in range(64, 8193, 64):
+                while True:
+                    block = ctypes.c_void_p()
+                    libc.posix_memalign(ctypes.byref(block), ctypes.c_size_t(64), ctypes.c_size_t(size))
+                    ctypes.memset(block, 1, size)
+                    if not library.xpr_keep_small(block, ctypes.c_size_t(size)):
+                        libc.free(block)
+                        break
+        def run():
+            thread = threading.Thread(target=keep)
+            thread.start()
+            thread.join()
+        run()
+        before = memory()
+        for _ in range(300):
+            run()
+        print(memory() - before)
+    """
+    assert int(run_python(source)) < 30
+
+
 def test_blocks_of_a_library_that_is_not_there_are_not_kept(native_code):
-    assert not native.load().xpr_keep_large_blocks(b"no such library", 1)
+    assert not native.load().xpr_keep_blocks(b"no such library", 1)
 
 
 def test_the_allocator_can_be_left_alone(monkeypatch):

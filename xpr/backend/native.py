@@ -2,7 +2,7 @@
 
 They sort, select, find maxima, accumulate, reduce and multiply small arrays, convolve, draw random bits, make
 permutations of pivots, and call LAPACK with few threads. Without them, or with XPR_NATIVE=0 in the environment,
-programs do the same in operations of XLA. c/large_blocks.c is about XLA's own memory.
+programs do the same in operations of XLA. c/allocator.c is about XLA's own memory.
 """
 
 from __future__ import annotations
@@ -114,15 +114,15 @@ def give_buffers_of(cls: type) -> None:
     ctypes.c_void_p.from_address(functions or 0).value = ctypes.cast(load().xpr_get_buffer, ctypes.c_void_p).value
 
 
-def keep_large_blocks(limit: int) -> bool:
-    """Has XLA, which must be loaded, keep freed large blocks, up to a number of bytes; returns whether it does."""
-    return available() and bool(load().xpr_keep_large_blocks(b"libjax_common.so", ctypes.c_size_t(limit)))
+def keep_blocks(limit: int) -> bool:
+    """Has XLA, which must be loaded, keep freed blocks, large ones up to a number of bytes; returns whether it does."""
+    return available() and bool(load().xpr_keep_blocks(b"libjax_common.so", ctypes.c_size_t(limit)))
 
 
-def free_large_blocks() -> None:
+def free_blocks() -> None:
     """Frees the large blocks that are kept."""
     if available():
-        load().xpr_free_large_blocks()
+        load().xpr_free_blocks()
 
 
 @cache

@@ -104,9 +104,7 @@ class OperationPlan:
 # most operations, in C. NotImplemented for others, and where a run fails, which is then tried once more.
 run_known: Callable[[Primitive, Sequence[Any], dict[str, Any]], Any] | None = None
 if _known_operations is not None and native_code_wanted():
-    _known_operations.bind(
-        Array, OperationPlan, settings, without_warnings, _aval, host_value, operand_buffer
-    )
+    _known_operations.bind(Array, OperationPlan, settings, without_warnings, _aval, host_value, operand_buffer)
     run_known = _known_operations.run_known
 
 

@@ -1,32 +1,20 @@
-/* Large blocks of memory that XLA allocates on CPU: their pages are large ones, and blocks that were freed are kept for
-   the next of their size, whose pages the system needn't clear.
-
-   XLA calls posix_memalign and free. The addresses that its library calls for these are replaced by those of functions
-   here. The blocks are glibc's all the same, so that it does no harm where XLA frees one in another way. */
+/* Large blocks of memory that XLA has freed, kept for the next of their size: the system needn't clear their pages. */
 
 #define _GNU_SOURCE
-#include <stddef.h>
-#include <stdint.h>
+#include "blocks.h"
 
-#ifdef __linux__
-#include <dlfcn.h>
+#ifdef KEEPS_BLOCKS
+
 #include <errno.h>
-#include <link.h>
-#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-#endif
-
-#if defined(__linux__) && defined(__GLIBC__) && defined(__LP64__) && defined(MADV_HUGEPAGE) && defined(MADV_FREE)
 
 #define MEGABYTE ((size_t)1 << 20)
 #define LARGE (4 * MEGABYTE) /* blocks with large pages, as in NumPy */
 #define KEPT (32 * MEGABYTE) /* blocks that are kept; smaller ones glibc keeps by itself */
-#define ALIGNMENT ((uintptr_t)64)
 #define BLOCKS 128
 
 static struct block {
@@ -99,8 +87,7 @@ static void advise(void *start, size_t size, uintptr_t page, int advice) {
     if (first < last) madvise((void *)first, last - first, advice);
 }
 
-/* In place of posix_memalign. */
-static int allocate(void **block, size_t alignment, size_t size) {
+int xpr_allocate_large(void **block, size_t alignment, size_t size) {
     int may_be_kept = size >= KEPT && alignment <= ALIGNMENT;
     if (may_be_kept && (*block = kept_for(size))) return 0;
     int error = posix_memalign(block, alignment, size);
@@ -112,9 +99,8 @@ static int allocate(void **block, size_t alignment, size_t size) {
     return error;
 }
 
-/* In place of free. The system takes pages of a kept block when it is short of memory. */
-static void give_back(void *start) {
-    size_t size = start ? malloc_usable_size(start) : 0;
+/* The system takes pages of a kept block when it is short of memory. */
+void xpr_free_large(void *start, size_t size) {
     int error = errno;
     if (size >= KEPT && size <= limit && (uintptr_t)start % ALIGNMENT == 0) {
         advise(start, size, 2 * MEGABYTE, MADV_FREE);
@@ -125,93 +111,8 @@ static void give_back(void *start) {
     errno = error;
 }
 
-/* Where a library has addresses of what others define: `entries` say each place, and the symbol. */
-struct imports {
-    const ElfW(Rela) *entries;
-    size_t count;
-};
-
-struct loaded {
-    const struct dl_phdr_info *library;
-    struct imports imports[2];
-    const ElfW(Sym) *symbols;
-    const char *names;
-    char *constant, *variable; /* the pages from the first to the second are read-only */
-};
-
-static char *page_of(char *place) { return place - (uintptr_t)place % sysconf(_SC_PAGESIZE); }
-
-static struct loaded read_tables(const struct dl_phdr_info *library) {
-    struct loaded loaded = {.library = library};
-    const ElfW(Dyn) *entry = NULL;
-    size_t relative = 0; /* so many entries come first that have no symbol */
-    for (int i = 0; i < library->dlpi_phnum; i++) {
-        const ElfW(Phdr) *part = &library->dlpi_phdr[i];
-        char *start = (char *)library->dlpi_addr + part->p_vaddr;
-        if (part->p_type == PT_DYNAMIC && part->p_flags & PF_W) entry = (void *)start; /* glibc has made addresses of it */
-        if (part->p_type == PT_GNU_RELRO) loaded.constant = start, loaded.variable = page_of(start + part->p_memsz);
-    }
-    for (; entry && entry->d_tag != DT_NULL; entry++) {
-        const void *address = (void *)entry->d_un.d_ptr;
-        size_t number = entry->d_un.d_val;
-        if (entry->d_tag == DT_JMPREL) loaded.imports[0].entries = address;
-        if (entry->d_tag == DT_PLTRELSZ) loaded.imports[0].count = number / sizeof(ElfW(Rela));
-        if (entry->d_tag == DT_RELA) loaded.imports[1].entries = address;
-        if (entry->d_tag == DT_RELASZ) loaded.imports[1].count = number / sizeof(ElfW(Rela));
-        if (entry->d_tag == DT_RELACOUNT) relative = number;
-        if (entry->d_tag == DT_SYMTAB) loaded.symbols = address;
-        if (entry->d_tag == DT_STRTAB) loaded.names = address;
-    }
-    loaded.imports[1].entries += relative, loaded.imports[1].count -= relative;
-    return loaded;
-}
-
-/* Writes an address over each that the library has of a function of glibc; returns how many these are. */
-static int replace(const struct loaded *loaded, const char *name, void *function, void *address) {
-    int count = 0;
-    for (const struct imports *imports = loaded->imports; imports < loaded->imports + 2; imports++)
-        for (size_t i = 0; i < imports->count; i++) {
-            const ElfW(Rela) *entry = &imports->entries[i];
-            const ElfW(Sym) *symbol = &loaded->symbols[entry->r_info >> 32];
-            if (symbol->st_shndx != SHN_UNDEF || strcmp(loaded->names + symbol->st_name, name)) continue;
-            char *place = (char *)loaded->library->dlpi_addr + entry->r_offset;
-            int is_function = imports == loaded->imports || *(void **)place == function; /* calls are perhaps not bound yet */
-            int is_constant = place >= loaded->constant && place < loaded->variable;
-            size_t size = sysconf(_SC_PAGESIZE);
-            if (!is_function || (is_constant && mprotect(page_of(place), size, PROT_READ | PROT_WRITE))) continue;
-            *(void **)place = address;
-            if (is_constant) mprotect(page_of(place), size, PROT_READ);
-            count++;
-        }
-    return count;
-}
-
-static int replace_both(struct dl_phdr_info *library, size_t size, void *name) {
-    (void)size;
-    if (!strstr(library->dlpi_name, name)) return 0;
-    struct loaded loaded = read_tables(library);
-    return replace(&loaded, "posix_memalign", (void *)posix_memalign, (void *)allocate) &&
-           replace(&loaded, "free", (void *)free, (void *)give_back);
-}
-
-/* Has a loaded library allocate so from now on, and keep at most `most` bytes; returns whether it will. `name` is a part
-   of the library's path. */
-int xpr_keep_large_blocks(const char *name, size_t most) {
-    Dl_info of_free, of_size; /* the process may have an allocator of its own, without a function for sizes */
-    limit = most;
-    if (!dladdr((void *)free, &of_free) || !dladdr((void *)malloc_usable_size, &of_size)) return 0;
-    return of_free.dli_fbase == of_size.dli_fbase && dl_iterate_phdr(replace_both, (void *)name);
-}
+void xpr_limit_large_blocks(size_t most) { limit = most; }
 
 void xpr_free_large_blocks(void) { free_oldest(0); }
-
-#else
-
-int xpr_keep_large_blocks(const char *name, size_t most) {
-    (void)name, (void)most;
-    return 0;
-}
-
-void xpr_free_large_blocks(void) {}
 
 #endif
