@@ -792,17 +792,28 @@ class TestEndOfTheProcess:
 
     def test_it_waits_by_small_results(self):
         """They take less time than tokens, and don't count as arrays that are alive."""
-        x = jnp.ones(20_000, jnp.float16)
-        line = xpr.jit(lambda x: (x[:3000] * 2 + 1) * x[0])
-        for run, shape in ((lambda: line(x), (3000,)), (lambda: xpr.lax.add(x, x), (20_000,))):
+        x = jnp.ones(30_000, jnp.float16)
+        few = jnp.ones(20_000, jnp.int8)
+        line = xpr.jit(lambda x: (x * 2 + 1) * x[0])
+        of_few = xpr.jit(lambda x: (x[:3000] * 2 + 1) * x[0])
+        for run, shape, those in (
+            (lambda: line(x), (30_000,), waiting.kept), (lambda: xpr.lax.add(x, x), (30_000,), waiting.kept),
+            (lambda: of_few(x), (3000,), waiting.latest), (lambda: xpr.lax.add(few, few), (20_000,), waiting.latest),
+        ):  # fmt: skip
             run()
-            waiting.kept.clear()
+            waiting.kept.clear(), waiting.latest.clear()
             run()
-            (kept,) = waiting.kept
+            kept = those.pop()
             assert kept.aval.shape == shape
             kept.block_until_ready()
+            those.append(kept)
             xpr.live_arrays()
-            assert not waiting.kept
+            assert not waiting.kept and not waiting.latest
+
+    def test_of_short_programs_it_keeps_the_latest_results(self):
+        line, x = xpr.jit(lambda x: x * 2 + 1), jnp.ones(3000)
+        results = [line(x) for _ in range(50)]
+        assert [id(each) for each in waiting.latest] == [id(y.buffer) for y in results[-32:]]
 
     def test_it_waits_for_programs_that_start_after_the_handler(self):
         out = run_python("""
@@ -816,6 +827,19 @@ class TestEndOfTheProcess:
                 f(x), xpr.lax.dot(x, x)
         """)
         assert out == "0 (500,) 0\n"
+
+    def test_it_waits_for_short_programs_that_start_after_the_handler(self):
+        out = run_python("""
+            import atexit
+            atexit.register(lambda: print(len(waiting.latest), f(x).shape, len(waiting.latest), len(waiting.kept)))
+            import xpr, xpr.numpy as jnp
+            from xpr.backend import waiting
+            f = xpr.jit(lambda x: x * 2 + 1)
+            x = jnp.ones(3000)
+            for _ in range(3):
+                f(x)
+        """)
+        assert out == "0 (3000,) 0 0\n"
 
     def test_what_is_kept_may_be_deleted(self, monkeypatch):
         monkeypatch.setattr(waiting, "most_in_background", 0)
@@ -864,8 +888,24 @@ class TestShortestPath:
         assert type(run.__self__).__module__.startswith("jaxlib") and keeps is waiting.Waiting.AT_EXIT
 
     def test_of_programs_in_the_background_with_small_results(self):
-        run, keeps = self.run_of(lambda x: x * 2 + 1, jnp.ones(3000))
+        run, keeps = self.run_of(lambda x: x * 2 + 1, jnp.ones(16_000))
         assert type(run.__self__).__module__.startswith("jaxlib") and keeps is waiting.Waiting.AT_EXIT_BY_RESULT
+
+    def test_of_short_programs_in_the_background(self):
+        run, keeps = self.run_of(lambda x: x * 2 + 1, jnp.ones(3000))
+        assert type(run.__self__).__module__.startswith("jaxlib") and keeps is waiting.Waiting.AT_EXIT_IF_LATEST
+
+    def test_of_short_programs_where_there_are_several_devices(self):
+        """Each of them runs as many at a time as results are kept in all."""
+        out = run_python("""
+            import xpr, xpr.numpy as jnp
+            xpr.config.update("num_cpu_devices", 2)
+            f = xpr.jit(lambda x: x * 2 + 1)
+            f(jnp.ones(3000))
+            (entry,) = f.known.direct.values()
+            print(entry.waiting.name)
+        """)
+        assert out == "AT_EXIT_BY_RESULT\n"
 
     def test_of_large_programs(self):
         x = jnp.ones((600, 600))

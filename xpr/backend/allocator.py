@@ -11,8 +11,8 @@ smaller. With one heap for all threads (M_ARENA_MAX) they would be 3 times faste
 code; it makes them 5 times faster, and gives them pages of 2 MB instead of 4 KB, without which each new block takes
 twice as long. The system takes the pages of what is kept there when it is short of memory, not those that glibc keeps.
 
-Small blocks are kept in C, too, by each thread (c/small_blocks.c): a jitted call of few elements takes 3.7 microseconds in
-place of 4.8.
+Small blocks are kept in C, too, by each thread (c/small_blocks.c): a jitted call of few elements takes 3.7 microseconds
+in place of 4.8.
 """
 
 from __future__ import annotations
