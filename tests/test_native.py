@@ -318,6 +318,20 @@ def test_sums_of_products_do_not_write_the_products(shape, dtype):
 
 
 @BUILT
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32"])
+@pytest.mark.parametrize("n", [9, 12, 16, 31])
+def test_maxima_along_many_columns_of_few_rows_are_numpys(n, dtype):
+    x = np.random.default_rng(0).integers(-1000, 1000, (n, 20_000 // n)).astype(dtype)
+    if dtype != "int32":
+        x[3, ::7], x[:, 5], x[2, ::11] = np.nan, -np.inf, np.inf
+    for name in ("max", "min"):
+        with enable_x64():
+            program = xpr.jit(lambda x, name=name: getattr(jnp, name)(x, 0)).lower(x)
+            assert "xpr_reduce" in program.as_text()
+            np.testing.assert_array_equal(program.compile()(x), getattr(x, name)(0))
+
+
+@BUILT
 def test_maxima_along_columns_are_the_first_of_equal_numbers():
     x = np.full((64, 1024), -1, np.float32)
     x[1], x[2], x[9:13] = -0.0, 0.0, 0.0
