@@ -87,5 +87,5 @@ def measure(group: str, case: Case, libraries: dict[str, Library], budget: float
 
 
 def record_stacks(wanted: bool) -> None:
-    """Has jaxlib record the stack of Python at each call or not: for jax it does, and for xpr where that is alone."""
+    """Has jaxlib record Python's stack for each array or not. In a process of its own jax has it, and xpr has not."""
     importlib.import_module("jaxlib._jax").set_tracebacks_enabled(wanted)

@@ -134,13 +134,39 @@ def test_small_blocks_are_kept_by_their_thread(small_blocks):
 
 def test_small_results_that_are_freed_are_kept(small_blocks):
     x, size = jnp.ones(3000, jnp.int8), 3008
-    while small_blocks.xpr_take_small(size):  # those of other tests
-        pass
     result = xpr.jit(lambda x: x[::-1])(x).block_until_ready()
     address = result.unsafe_buffer_pointer()
     del result
-    assert small_blocks.xpr_take_small(size) == address
-    libc().free(ctypes.c_void_p(address))
+    taken = []
+    while block := small_blocks.xpr_take_small(size):
+        taken.append(block)
+    assert address in taken
+    for each in taken:
+        libc().free(ctypes.c_void_p(each))
+
+
+def test_blocks_of_8_kib_are_the_largest_small_ones(small_blocks):
+    block = aligned_block(8192)
+    while other := small_blocks.xpr_take_small(8192):  # those of other tests
+        libc().free(ctypes.c_void_p(other))
+    assert small_blocks.xpr_keep_small(block, 8200)
+    assert not any(map(small_blocks.xpr_take_small, (0, 8193, 8200, 8255, 8256, 1 << 20)))
+    assert small_blocks.xpr_take_small(8192) == block
+    assert not small_blocks.xpr_keep_small(block, 8256) and not small_blocks.xpr_keep_small(block, 63)
+    libc().free(ctypes.c_void_p(block))
+
+
+def test_results_around_8_kib_keep_to_their_blocks(native_code):
+    source = """
+        import numpy as np, xpr, xpr.numpy as jnp
+        line = xpr.jit(lambda x: x + 1)
+        for _ in range(1500):
+            for n in (2048, 2049, 2063, 2064, 16, 17):
+                results = [line(jnp.full(n, i, jnp.float32)) for i in range(4)]
+                assert all((np.asarray(y) == i + 1).all() for i, y in enumerate(results))
+        print("whole")
+    """
+    assert run_python(source) == "whole\n"
 
 
 def test_what_a_thread_has_kept_is_freed_when_it_ends(native_code):

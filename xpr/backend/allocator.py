@@ -12,7 +12,7 @@ code; it makes them 5 times faster, and gives them pages of 2 MB instead of 4 KB
 twice as long. The system takes the pages of what is kept there when it is short of memory, not those that glibc keeps.
 
 Small blocks are kept in C, too, by each thread (c/small_blocks.c): a jitted call of few elements takes 3.7 microseconds
-in place of 4.8.
+in place of 4.8. Each keeps 2 MB at most, until it ends, and most of them some kilobytes.
 """
 
 from __future__ import annotations
@@ -82,6 +82,6 @@ def machine_memory() -> int | None:
 
 def release_memory() -> None:
     """Returns freed memory to the system."""
-    native.free_blocks()
+    native.free_large_blocks()
     if sys.platform == "linux" and platform.libc_ver()[0] == "glibc":
         ctypes.CDLL(None).malloc_trim(0)

@@ -32,7 +32,7 @@ from xpr.core import events
 from xpr.core.source import depth_of_user
 
 _FORMAT = b"xpr-executable-1\n"
-_CALL_FORMAT = b"xpr-call-1\n"
+_CALL_FORMAT = b"xpr-call-2\n"
 _HASH_SIZE = hashlib.sha256().digest_size
 LIMIT = 1 << 30  # bytes of files that are kept
 _UNFINISHED = ".writing-"  # how the names of files begin that are being written, or were left unfinished

@@ -88,7 +88,7 @@ class CallingExecutable(Executable):
                 self._skipped -= 1
             else:
                 if self._failed:
-                    path = direct_execute(self.without_calls, ())
+                    path = direct_execute(self.without_calls, self.out_avals)
                     self._failed, self.execute = (0, path[0]) if path else (1, self.execute)
                 return results
         return self._run_with_callbacks(buffers)

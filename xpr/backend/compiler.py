@@ -108,11 +108,11 @@ def _compiled_executable(
     stubs: Sequence[Any] = (),
 ) -> Executable:  # fmt: skip
     raw, file, was_read = _compiled_once(text, device, raw_options, stubs)
-    has_loops, stored = "stablehlo.while" in text, None
+    has_loops, has_calls, stored = "stablehlo.while" in text, "custom_call" in text, None
     if file is not None:
         calls = tuple(library for library, each in LIBRARIES.items() if each.is_called_by(text))
-        stored = StoredProgram(file, raw_options.SerializeAsString(), has_loops, calls)
-    program = watched(runnable(raw, out_avals, device), has_loops, device.platform)
+        stored = StoredProgram(file, raw_options.SerializeAsString(), has_loops, has_calls, calls)
+    program = watched(runnable(raw, out_avals, device), has_loops, has_calls, device.platform)
     return Executable(program, out_avals, device, name, stored, was_read)
 
 
@@ -150,7 +150,7 @@ def load_stored(
         raw = _disk_cache().load(stored.file, device, runtime._jax.CompileOptions.ParseFromString(stored.options))
     if raw is None:
         return None
-    program = watched(runnable(raw, out_avals, device), stored.has_loops, device.platform)
+    program = watched(runnable(raw, out_avals, device), stored.has_loops, stored.has_calls, device.platform)
     return Executable(program, out_avals, device, name, stored, was_read)
 
 

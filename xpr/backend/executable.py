@@ -21,13 +21,15 @@ class StoredProgram(NamedTuple):
     Attributes:
       file: the name of its file.
       options: those that it was compiled with, serialized.
-      has_loops: whether it is watched, see waiting.py.
+      has_loops: whether it has loops, which may take long, see waiting.py.
+      has_calls: whether it calls functions that XLA knows nothing of.
       calls: the libraries whose functions it calls, as in `LIBRARIES`.
     """
 
     file: str
     options: bytes
     has_loops: bool
+    has_calls: bool
     calls: tuple[str, ...]
 
 

@@ -119,10 +119,10 @@ def keep_blocks(limit: int) -> bool:
     return available() and bool(load().xpr_keep_blocks(b"libjax_common.so", ctypes.c_size_t(limit)))
 
 
-def free_blocks() -> None:
+def free_large_blocks() -> None:
     """Frees the large blocks that are kept."""
     if available():
-        load().xpr_free_blocks()
+        load().xpr_free_large_blocks()
 
 
 @cache

@@ -68,8 +68,9 @@ def load_executable(
         LIBRARIES[library].register()
     devices = runtime._jax.DeviceList((device,))
     raw = device.client.deserialize_executable(data, devices, options_for(device), [])
-    has_loops = " while(" in raw.hlo_modules()[0].to_string()
-    program = watched(runnable(raw, out_avals, device), has_loops, device.platform)
+    text = raw.hlo_modules()[0].to_string()
+    has_loops, has_calls = (f" {name}(" in text for name in ("while", "custom-call"))
+    program = watched(runnable(raw, out_avals, device), has_loops, has_calls, device.platform)
     return Executable(program, out_avals, device, name, read_from=data)
 
 

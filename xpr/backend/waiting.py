@@ -8,9 +8,10 @@ first ran is run directly from then on.
 NOTE [end of the process]: XLA runs programs of 1000 operations or more in the background, and doesn't end its threads
 when the process ends: libc then frees what a running program uses, and the process may crash. So of each program in
 the background something is kept that tells when it has ended, and that is waited for when Python exits: its first
-result, if that is small, or else a token, which takes XLA a microsecond more. Of programs that run for microseconds
-only the latest results are kept, as many as XLA runs at a time: to ask whether one is there before it is dropped, or to
-free it so much later, takes a microsecond, too.
+result, if that is small, or else a token, which takes XLA a microsecond more. To ask each result whether it is there
+before it is dropped takes a microsecond, too. So of programs that run for microseconds only the latest results are
+kept, as many as XLA runs at a time, and nobody asks: an older one that has not ended waits for another program, which
+is kept itself, and then runs for microseconds, while Python takes milliseconds to end.
 """
 
 from __future__ import annotations
@@ -169,9 +170,9 @@ def _keep_until_done(done: Any) -> None:
 
 def _keep_if_latest(result: Any) -> None:
     """Keeps the first result of a short program until as many others have been started as XLA runs at a time."""
-    if most_in_background:
-        latest.append(result)
-    else:
+    latest.append(result)
+    if not most_in_background:  # other threads may see that only now
+        latest.clear()
         _keep_until_done(result)
 
 
@@ -194,7 +195,7 @@ def _wait_for_the_first() -> None:
 
 def forget_ended() -> None:
     """Drops the results that are kept of programs that have ended."""
-    _keep_the_latest_longer()
+    _move_latest_to_kept()
     for _ in range(len(kept)):
         try:
             first = kept.popleft()
@@ -204,8 +205,8 @@ def forget_ended() -> None:
             kept.append(first)
 
 
-def _keep_the_latest_longer() -> None:
-    """Keeps results of short programs like those of others."""
+def _move_latest_to_kept() -> None:
+    """Has results of short programs waited for like those of others."""
     while latest:
         try:
             kept.append(latest.popleft())
@@ -222,7 +223,7 @@ def _has_ended(done: Any) -> bool:
 def _wait_for_all() -> None:
     global most_in_background
     most_in_background = 0
-    _keep_the_latest_longer()
+    _move_latest_to_kept()
     while kept:
         _wait_for_the_first()
     for worker in [*interrupted, *_workers]:  # a thread that frees XLA's objects must not be ended by Python
@@ -231,8 +232,8 @@ def _wait_for_all() -> None:
     _workers.clear()
 
 
-def watched(raw: Any, has_loops: bool, platform: str) -> Any:
-    """The program, watched if it has loops or much to do."""
+def watched(raw: Any, has_loops: bool, has_calls: bool, platform: str) -> Any:
+    """The program, watched if it has loops or much to do. `has_calls`: of functions whose costs XLA doesn't know."""
     costs = raw.cost_analysis()
     flops = costs.get("flops", 0.0)
     work = max(flops, costs.get("bytes accessed", 0.0))
@@ -242,8 +243,8 @@ def watched(raw: Any, has_loops: bool, platform: str) -> Any:
         return DispatchedProgram(raw) if takes_long else raw
     program = raw
     if flops >= SYNCHRONOUS:
-        is_short = not has_loops and work <= SHORT and len(raw.local_devices()[0].client.local_devices()) == 1
-        program = BackgroundProgram(raw, is_short)
+        is_short = not (has_loops or has_calls) and work <= SHORT
+        program = BackgroundProgram(raw, is_short and len(raw.local_devices()[0].client.local_devices()) == 1)
     return WatchedProgram(program, is_large) if takes_long else program
 
 

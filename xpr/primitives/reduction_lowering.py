@@ -47,7 +47,8 @@ _OF_C = {"stablehlo.add": 0, "stablehlo.maximum": 1, "stablehlo.minimum": 2, "st
 _EXTREMES = ("stablehlo.maximum", "stablehlo.minimum")
 _NUMBERS_OF_C = {dtypes.float32: 0, dtypes.float64: 1, dtypes.int32: 2}
 _LARGEST, _ANY = (4, 1), (5, 3)  # of float64, and of bools
-_MANY, _MANY_COLUMNS = 32, 512  # elements that are reduced to one, in some cases fewer, see `_called`; and results
+_MANY = 32  # elements that are reduced to one; in some cases fewer, see `_called`
+_MANY_COLUMNS = 512  # elements of a row: C combines whole rows of so many in vectors
 _SMALL = 1 << 14  # elements of an array
 _COMPUTED_FOR_SUMS = (1 << 20) // CORES  # bytes that are written, and then added, before XLA's threads are awake
 _OF_BITS = ("stablehlo.and", "stablehlo.or")
@@ -150,8 +151,8 @@ def _called(
     if operation == "stablehlo.add" and (is_in_memory or are_columns):
         few = _FEW_ELEMENTS + 1
     elif operation in _EXTREMES and is_in_memory and x.aval.size > _SMALL:
-        are_fast = not are_columns or (first == 0 and math.prod(shape[end:]) >= _MANY_COLUMNS)
-        few = _FEW_ELEMENTS + 1 if are_fast else _MANY
+        has_long_rows = not are_columns or (first == 0 and math.prod(shape[end:]) >= _MANY_COLUMNS)
+        few = _FEW_ELEMENTS + 1 if has_long_rows else _MANY
     if n < few or not 0 < x.aval.size <= most // x.aval.dtype.itemsize:
         return None
     b.module.work.add_reduction((operation, x.aval, *axes), n)

@@ -13,21 +13,23 @@
 #include <dlfcn.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <string.h>
 
-static void *(*new_aligned)(size_t, size_t), (*delete_aligned)(void *, size_t);
+static void *(*new_aligned)(size_t, size_t);
+static void (*delete_aligned)(void *, size_t);
 
 /* In place of posix_memalign. */
 static int allocate(void **block, size_t alignment, size_t size) {
-    if (alignment > ALIGNMENT) return xpr_allocate_large(block, alignment, size);
-    if ((*block = xpr_take_small(size))) return 0;
-    return xpr_allocate_large(block, alignment, xpr_rounded(size));
+    void *kept = alignment <= ALIGNMENT ? xpr_take_small(size) : NULL;
+    if (!kept) return xpr_allocate(block, alignment, alignment <= ALIGNMENT ? xpr_rounded(size) : size);
+    *block = kept;
+    return 0;
 }
 
 /* In place of free. */
 static void give_back(void *start) {
     size_t size = start ? malloc_usable_size(start) : 0;
-    if (!start || xpr_keep_small(start, size)) return;
-    xpr_free_large(start, size);
+    if (start && !xpr_keep_small(start, size)) xpr_free(start, size);
 }
 
 /* In place of `operator new(size_t, std::align_val_t)`. */
@@ -42,26 +44,29 @@ static void remove_object(void *object, size_t alignment) {
     if (object && !xpr_keep_small(object, malloc_usable_size(object))) delete_aligned(object, alignment);
 }
 
-/* Has a loaded library keep blocks from now on, large ones of at most `most` bytes together; returns whether it will. `path` is
-   a part of the library's. */
-int xpr_keep_blocks(const char *path, size_t most) {
-    static const struct replacement of_blocks[] = {
-        {"posix_memalign", (void *)allocate, NULL}, {"free", (void *)give_back, NULL},
-    }, of_objects[] = {
-        {"_ZnwmSt11align_val_t", (void *)make_object, (void **)&new_aligned},
-        {"_ZdlPvSt11align_val_t", (void *)remove_object, (void **)&delete_aligned},
-    };
-    Dl_info of_free, of_size; /* the process may have an allocator of its own, without a function for sizes */
-    if (!dladdr((void *)free, &of_free) || !dladdr((void *)malloc_usable_size, &of_size)) return 0;
-    if (of_free.dli_fbase != of_size.dli_fbase) return 0;
-    xpr_limit_large_blocks(most);
-    if (xpr_replace_imports(path, of_blocks, 2) < 2) return 0;
-    xpr_replace_imports(path, of_objects, 2);
-    return 1;
+/* Whether two functions are of one library, whose path has a part. */
+static int are_together(void *one, void *other, const char *path) {
+    Dl_info of_one, of_other;
+    if (!one || !other || !dladdr(one, &of_one) || !dladdr(other, &of_other)) return 0;
+    return of_one.dli_fbase == of_other.dli_fbase && strstr(of_one.dli_fname, path);
 }
 
-/* Frees the large blocks that are kept. */
-void xpr_free_blocks(void) { xpr_free_large_blocks(); }
+/* Has a loaded library keep blocks from now on, large ones of at most `most` bytes together; returns whether it will. `path` is
+   a part of the library's. Where the process has an allocator of its own, what frees a block need not know its size. */
+int xpr_keep_blocks(const char *path, size_t most) {
+    static const struct replacement of_blocks[] = {{"posix_memalign", (void *)allocate}, {"free", (void *)give_back}};
+    static const struct replacement of_objects[] = {
+        {"_ZnwmSt11align_val_t", (void *)make_object}, {"_ZdlPvSt11align_val_t", (void *)remove_object}};
+    if (!are_together((void *)free, (void *)malloc_usable_size, "")) return 0;
+    xpr_limit_large_blocks(most);
+    if (xpr_replace_imports(path, of_blocks, 2) < 2) return 0;
+    void *makes = xpr_import(path, of_objects[0].name), *removes = xpr_import(path, of_objects[1].name);
+    if (are_together(makes, removes, "libstdc++")) { /* which calls aligned_alloc and free */
+        new_aligned = (void *(*)(size_t, size_t))makes, delete_aligned = (void (*)(void *, size_t))removes;
+        xpr_replace_imports(path, of_objects, 2);
+    }
+    return 1;
+}
 
 #else
 
@@ -70,6 +75,6 @@ int xpr_keep_blocks(const char *path, size_t most) {
     return 0;
 }
 
-void xpr_free_blocks(void) {}
+void xpr_free_large_blocks(void) {}
 
 #endif

@@ -69,7 +69,6 @@ static int replace(const struct loaded *loaded, const struct replacement *replac
     void *function = called(loaded, replaced->name);
     int count = 0;
     if (!function) return 0;
-    if (replaced->before) *replaced->before = function;
     for (const struct imports *imports = loaded->imports; imports < loaded->imports + 2; imports++)
         for (size_t i = 0; i < imports->count; i++) {
             const ElfW(Rela) *entry = &imports->entries[i];
@@ -80,11 +79,16 @@ static int replace(const struct loaded *loaded, const struct replacement *replac
             int is_constant = place >= loaded->constant && place < loaded->variable;
             size_t size = sysconf(_SC_PAGESIZE);
             if (!is_function || (is_constant && mprotect(page_of(place), size, PROT_READ | PROT_WRITE))) continue;
-            *(void **)place = replaced->after;
+            *(void **)place = replaced->function;
             if (is_constant) mprotect(page_of(place), size, PROT_READ);
             count++;
         }
     return count;
+}
+
+void *xpr_import(const char *path, const char *name) {
+    struct loaded loaded = {.path = path};
+    return dl_iterate_phdr(read_tables, &loaded) ? called(&loaded, name) : NULL;
 }
 
 int xpr_replace_imports(const char *path, const struct replacement *replacements, int count) {

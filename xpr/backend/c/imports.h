@@ -12,12 +12,14 @@
 
 struct replacement {
     const char *name;
-    void *after;   /* the function that the library is to call */
-    void **before; /* gets the one that it has called until now, unless it is NULL */
+    void *function; /* that the library is to call */
 };
 
-/* Replaces functions of a library, by their order, whose path has the part `path`; returns how many it could: where it calls
-   one by no name, that and the later ones remain. */
+/* Replaces functions of a library whose path has the part `path`, one after the other up to the first that it doesn't call;
+   returns how many. */
 int xpr_replace_imports(const char *path, const struct replacement *replacements, int count);
+
+/* The function that the library calls by a name; NULL if there is none. */
+void *xpr_import(const char *path, const char *name);
 
 #endif

@@ -87,7 +87,7 @@ static void advise(void *start, size_t size, uintptr_t page, int advice) {
     if (first < last) madvise((void *)first, last - first, advice);
 }
 
-int xpr_allocate_large(void **block, size_t alignment, size_t size) {
+int xpr_allocate(void **block, size_t alignment, size_t size) {
     int may_be_kept = size >= KEPT && alignment <= ALIGNMENT;
     if (may_be_kept && (*block = kept_for(size))) return 0;
     int error = posix_memalign(block, alignment, size);
@@ -100,7 +100,7 @@ int xpr_allocate_large(void **block, size_t alignment, size_t size) {
 }
 
 /* The system takes pages of a kept block when it is short of memory. */
-void xpr_free_large(void *start, size_t size) {
+void xpr_free(void *start, size_t size) {
     int error = errno;
     if (size >= KEPT && size <= limit && (uintptr_t)start % ALIGNMENT == 0) {
         advise(start, size, 2 * MEGABYTE, MADV_FREE);

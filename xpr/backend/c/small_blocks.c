@@ -10,17 +10,18 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-enum { SIZES = 128 };        /* those of 64 bytes, 128, and so on */
-enum { BYTES = 1 << 14 };    /* that are kept of each size */
+enum { CLASSES = 128 };   /* blocks with room for 64 bytes, 128, and so on up to 8 KiB */
+enum { BYTES = 1 << 14 }; /* that a thread keeps of each class */
 
-struct block {
-    struct block *next;
+struct small {
+    struct small *next;
 };
 
 static __thread struct {
-    struct block *first[SIZES];
-    unsigned short count[SIZES];
-    char is_known, has_ended; /* whether `key` knows the thread, and whether this has freed its blocks */
+    struct small *first[CLASSES];
+    unsigned short count[CLASSES];
+    char will_be_freed; /* `key` has free_all called when the thread ends */
+    char were_freed;
 } kept;
 
 static pthread_key_t key;
@@ -30,39 +31,38 @@ static int has_key;
 /* For a thread that ends. */
 static void free_all(void *unused) {
     (void)unused;
-    kept.has_ended = 1;
-    for (int i = 0; i < SIZES; i++)
-        for (struct block *block; (block = kept.first[i]); free(block)) kept.first[i] = block->next;
+    kept.were_freed = 1;
+    for (int i = 0; i < CLASSES; i++)
+        for (struct small *block; (block = kept.first[i]); free(block)) kept.first[i] = block->next;
 }
 
 static void make_key(void) { has_key = !pthread_key_create(&key, free_all); }
 
 size_t xpr_rounded(size_t size) {
-    return size <= SIZES * ALIGNMENT ? (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : size;
+    return size <= CLASSES * ALIGNMENT ? (size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT : size;
 }
 
 void *xpr_take_small(size_t size) {
-    size_t number = xpr_rounded(size) / ALIGNMENT; /* the size's */
-    if (!number || number > SIZES || !kept.first[number - 1]) return NULL;
-    struct block *block = kept.first[number - 1];
-    kept.first[number - 1] = block->next;
-    kept.count[number - 1]--;
+    if (!size || size > CLASSES * ALIGNMENT) return NULL;
+    size_t class = (size - 1) / ALIGNMENT;
+    struct small *block = kept.first[class];
+    if (block) kept.first[class] = block->next, kept.count[class]--;
     return block;
 }
 
 int xpr_keep_small(void *start, size_t size) {
-    size_t number = size / ALIGNMENT;
-    if (!number || number > SIZES || (uintptr_t)start % ALIGNMENT || kept.has_ended) return 0;
-    if (kept.count[number - 1] >= BYTES / (number * ALIGNMENT)) return 0;
-    if (!kept.is_known) {
+    if (size < ALIGNMENT || size >= (CLASSES + 1) * ALIGNMENT || (uintptr_t)start % ALIGNMENT || kept.were_freed) return 0;
+    size_t class = size / ALIGNMENT - 1;
+    if (kept.count[class] >= BYTES / ((class + 1) * ALIGNMENT)) return 0;
+    if (!kept.will_be_freed) {
         pthread_once(&once, make_key);
         if (!has_key || pthread_setspecific(key, &kept)) return 0;
-        kept.is_known = 1;
+        kept.will_be_freed = 1;
     }
-    struct block *block = start;
-    block->next = kept.first[number - 1];
-    kept.first[number - 1] = block;
-    kept.count[number - 1]++;
+    struct small *block = start;
+    block->next = kept.first[class];
+    kept.first[class] = block;
+    kept.count[class]++;
     return 1;
 }
 
