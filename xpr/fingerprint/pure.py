@@ -211,8 +211,8 @@ class Library:
         return None if replaced is None else f"the evaluation of {replaced.name}"
 
     def _name_of(self, function: FunctionType) -> str:
-        space = next(each for each in self._spaces if any(value is function for value in each.values()))
-        name = next(key for key, value in space.items() if value is function)
+        space = next(each for each in self._spaces if any(value is function for value in list(each.values())))
+        name = next(key for key, value in list(space.items()) if value is function)
         return f"{space.get('__name__') or space['__module__']}.{name}"
 
     def _is_same(self) -> bool:
@@ -260,6 +260,6 @@ def _name_of(value: Any) -> str | None:
     if _indexed[0] != len(sys.modules):
         _indexed[0] = len(sys.modules)
         for of in filter(is_pure_module, list(sys.modules)):
-            for key, each in vars(sys.modules[of]).items():
+            for key, each in list(vars(sys.modules[of]).items()):  # other threads may load a name lazily
                 _index.setdefault(id(each), (each, f"{of}.{key}"))
     return _index.get(id(value), (None, None))[1]

@@ -199,7 +199,7 @@ class Walk:
             self._code(value.__code__, value.__globals__, cells)
         self.visit(value.__defaults__, where)
         self.visit(value.__kwdefaults__, where)
-        for name, attribute in vars(value).items():
+        for name, attribute in list(vars(value).items()):  # other threads may set CACHES
             if name != CACHES:
                 self.token("attribute", name)
                 self.visit(attribute, where)
@@ -434,7 +434,7 @@ class Walk:
         """Adds the attributes of an instance."""
         state = dict(getattr(value, "__dict__", ()))
         for base in type(value).__mro__[:-1]:
-            for name, member in vars(base).items():
+            for name, member in list(vars(base).items()):
                 if type(member) is types.MemberDescriptorType:
                     state[name] = getattr(value, name, _MISSING)
         self.token("instance", len(state))

@@ -39,8 +39,8 @@ _MULTIPLIED_AS = {**OF_TWO_BITS, dtypes.float4_e2m1fn: dtypes.float32}
 _MULTIPLIED_IN_C = (dtypes.float32, dtypes.float64)
 _FEW_TERMS, _SMALL_MATRIX = 2, 1 << 14  # elements
 # Bytes of the numbers that are multiplied: up to which one thread has a product of matrices as soon as XLA on all
-# cores, whose threads are awake in a network; and up to which threads have one of many rows, which they divide. XLA's
-# are in their way.
+# cores, whose threads are awake in a network; and up to which threads have one of many rows, which they divide, if it
+# is of matrices in memory: in a network, where a matrix is computed, XLA's threads are in their way.
 _MULTIPLIED_BY_ONE_THREAD, _MULTIPLIED_BY_ROWS, _MANY_ROWS = (1 << 24) // CORES, 3 << 24, 96
 _FEW_ROWS, _FEW_PRODUCTS = 32, 1 << 18  # of a left matrix, for which a large right one would be transposed
 
@@ -158,7 +158,8 @@ def _by_matrix(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: Nu
     if lhs.aval.dtype != out.dtype or left not in (0, ndims[0] - 1) or right not in (0, ndims[1] - 1) or not products:
         return None
     rows, columns = lhs.aval.size // terms, rhs.aval.size // terms
-    most = _MULTIPLIED_BY_ONE_THREAD if rows < _MANY_ROWS else _MULTIPLIED_BY_ROWS
+    is_divided = rows >= _MANY_ROWS and not any(_is_computed(b, matrix) for matrix in (lhs, rhs))
+    most = _MULTIPLIED_BY_ROWS if is_divided else _MULTIPLIED_BY_ONE_THREAD
     if products > most // out.dtype.itemsize:
         return None
     if right and rows < _FEW_ROWS and products > _FEW_PRODUCTS:
@@ -166,6 +167,16 @@ def _by_matrix(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: Nu
     strides = *((1, terms) if left else (rows, 1)), *((1, terms) if right else (columns, 1))
     sizes = [out.dtype.itemsize, terms, rows, columns, *strides]
     return native_calls.call(b, native.MATMUL, sizes, [lhs, rhs], [out])[0]
+
+
+def _is_computed(b: Builder, matrix: Value) -> bool:
+    """Whether operations compute the elements of a matrix, and do not only move them."""
+    while matrix in b.definitions:
+        name, operands, _ = b.definitions[matrix]
+        if name not in ("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose"):
+            return True
+        matrix = operands[0]
+    return False
 
 
 def _merge_contracted(b: Builder, lhs: Value, rhs: Value, numbers: Numbers) -> tuple[Value, Value, Numbers]:
