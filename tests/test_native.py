@@ -188,6 +188,16 @@ def test_products_along_rows(terms, m, n, dtype):
 
 
 @BUILT
+def test_large_products_of_computed_matrices_are_xlas():
+    x, w = np.ones((128, 256), np.float32), np.ones((256, 256), np.float32)
+    for product, count in (
+        (lambda x, w: x @ w.T, 1), (lambda x, w: (x + 1) @ w, 0),
+        (lambda x, w: x @ jnp.sin(w), 0), (lambda x, w: (x @ w) @ w, 1),
+    ):  # fmt: skip
+        assert xpr.jit(product).lower(x, w).as_text().count("@xpr_matmul") == count
+
+
+@BUILT
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("terms, m, n", [(2, 2, 2), (5, 7, 6), (3, 2, 40), (3, 40, 2), (100, 2, 2)])
 def test_products_of_few_numbers(terms, m, n, dtype):

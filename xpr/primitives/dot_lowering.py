@@ -158,7 +158,7 @@ def _by_matrix(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: Nu
     if lhs.aval.dtype != out.dtype or left not in (0, ndims[0] - 1) or right not in (0, ndims[1] - 1) or not products:
         return None
     rows, columns = lhs.aval.size // terms, rhs.aval.size // terms
-    is_divided = rows >= _MANY_ROWS and not any(_is_computed(b, matrix) for matrix in (lhs, rhs))
+    is_divided = rows >= _MANY_ROWS and all(_is_in_memory(b, matrix) for matrix in (lhs, rhs))
     most = _MULTIPLIED_BY_ROWS if is_divided else _MULTIPLIED_BY_ONE_THREAD
     if products > most // out.dtype.itemsize:
         return None
@@ -169,14 +169,14 @@ def _by_matrix(b: Builder, lhs: Value, rhs: Value, out: ShapedArray, numbers: Nu
     return native_calls.call(b, native.MATMUL, sizes, [lhs, rhs], [out])[0]
 
 
-def _is_computed(b: Builder, matrix: Value) -> bool:
-    """Whether operations compute the elements of a matrix, and do not only move them."""
+def _is_in_memory(b: Builder, matrix: Value) -> bool:
+    """Whether a matrix is an argument of the program, or of a function in it, or has its elements in another order."""
     while matrix in b.definitions:
         name, operands, _ = b.definitions[matrix]
         if name not in ("stablehlo.broadcast_in_dim", "stablehlo.reshape", "stablehlo.transpose"):
-            return True
+            return False
         matrix = operands[0]
-    return False
+    return matrix.name.startswith("%arg") and matrix in b.varied
 
 
 def _merge_contracted(b: Builder, lhs: Value, rhs: Value, numbers: Numbers) -> tuple[Value, Value, Numbers]:
