@@ -1,7 +1,7 @@
 /* Small aligned blocks of memory that XLA has freed, which each thread keeps for its next ones.
 
-   XLA allocates six for each run of a program. For malloc glibc has such lists, but up to 2.40 not for aligned blocks: it splits
-   larger ones, and joins what is left with what was freed, which takes a fifth of the time of a short call. */
+   XLA allocates six for each run of a program. For malloc glibc has such lists, but (in version 2.36) none for aligned blocks: it
+   splits larger ones, and joins what is left with what was freed, which takes a fifth of the time of a short call. */
 
 #include "blocks.h"
 
