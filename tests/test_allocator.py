@@ -116,8 +116,16 @@ def aligned_block(size):
     return address.value
 
 
+def free_kept(small_blocks, *sizes):
+    """Frees the blocks that this thread has kept for these sizes in other tests."""
+    for size in sizes:
+        while block := small_blocks.xpr_take_small(size):
+            libc().free(ctypes.c_void_p(block))
+
+
 def test_small_blocks_are_kept_by_their_thread(small_blocks):
     size, taken_elsewhere = 78 * 64, []
+    free_kept(small_blocks, size - 64, size, size + 64)
     blocks = [aligned_block(size) for _ in range(4)]
     assert not small_blocks.xpr_keep_small(blocks[0] + 8, size), "it is not aligned"
     assert not small_blocks.xpr_keep_small(blocks[0], 1 << 20), "it is not small"
@@ -146,9 +154,8 @@ def test_small_results_that_are_freed_are_kept(small_blocks):
 
 
 def test_blocks_of_8_kib_are_the_largest_small_ones(small_blocks):
+    free_kept(small_blocks, 8192)
     block = aligned_block(8192)
-    while other := small_blocks.xpr_take_small(8192):  # those of other tests
-        libc().free(ctypes.c_void_p(other))
     assert small_blocks.xpr_keep_small(block, 8200)
     assert not any(map(small_blocks.xpr_take_small, (0, 8193, 8200, 8255, 8256, 1 << 20)))
     assert small_blocks.xpr_take_small(8192) == block
