@@ -28,7 +28,7 @@ def compiled(root: str, sources: list[Path], target: Path, *options: str) -> boo
         return False
     unfinished = Path(root, target.parent, f"{os.getpid()}.so")  # processes may have the one that is there in use
     paths = [str(Path(root, source)) for source in sources]
-    command = [compiler, "-O3", "-shared", "-fPIC", "-pthread", *options, *paths, "-o", str(unfinished)]
+    command = [compiler, "-O3", "-shared", "-fPIC", "-pthread", *options, *paths, "-lm", "-o", str(unfinished)]
     try:
         subprocess.run(command, check=True, capture_output=True, text=True)
     except (OSError, subprocess.CalledProcessError) as error:

@@ -1,20 +1,25 @@
 """Elementwise functions that are arithmetic on CPU: their accuracy, special values, and where they are used."""
 
+import ctypes
 import platform
+import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 import xpr
-from tests import accuracy
+from tests import accuracy, formulas_in_c
 from tests.accuracy import ROWS, worst_error
 from tests.helpers import run_python
 from xpr import lax
+from xpr.backend import native
 from xpr.compile.lower import lower_jaxpr
 from xpr.compile.platforms import lower_for_platforms
 from xpr.config_contexts import enable_x64
 
-MANY = 4096
+SOME, MANY = 512, 4096  # elements, from which on C computes them, and XLA by a formula
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 2.0, -3.0, 0.5, -0.5, 1e30, -1e30, 88.0, -88.0]
 NAMES = [row.name for row in ROWS]
 NAMES_IN_FLOAT32 = [row.name for row in ROWS if row.in_float32]
@@ -28,13 +33,19 @@ def function(name):
     return xpr.jit(lambda *xs: getattr(lax, name)(*xs))
 
 
+@pytest.fixture
+def without_c(monkeypatch):
+    """Has XLA compute what C would."""
+    monkeypatch.setattr(native, "available", lambda: False)
+
+
 def text(fun, *args, platform="cpu"):
     return lower_jaxpr(xpr.make_jaxpr(fun)(*args).jaxpr, platform).text()
 
 
 @pytest.mark.parametrize("contracted", [pytest.param(True, marks=pytest.mark.optimized), False])
 @pytest.mark.parametrize("name", NAMES_IN_FLOAT32)
-def test_errors_in_float32(name, contracted, monkeypatch):
+def test_errors_in_float32(name, contracted, monkeypatch, without_c):
     """At every 32768th of all numbers, whether or not XLA contracts a product and a sum; and at the hard points."""
     monkeypatch.setattr(accuracy, "POINTS", 1 << 16)
     monkeypatch.setattr(accuracy, "HARD_STEP", 15)
@@ -61,14 +72,17 @@ for name in NAMES_IN_FLOAT32:
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="other machines multiply and add at once")
 def test_errors_in_float32_on_machines_without_fused_operations():
-    assert run_python(WITHOUT_FUSED_OPERATIONS, XLA_FLAGS="--xla_cpu_max_isa=AVX") == ""
+    assert run_python(WITHOUT_FUSED_OPERATIONS, XLA_FLAGS="--xla_cpu_max_isa=AVX", XPR_NATIVE="0") == ""
 
 
 @pytest.mark.optimized
+@pytest.mark.parametrize("in_c", [True, False])
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("name", NAMES)
-def test_fewer_elements_than_formulas_are_for(name, dtype):
-    """By XLA's functions, as in users' programs: its arc tangents of 640 elements and more were memory as it was."""
+def test_fewer_elements_than_xla_has_formulas_for(name, dtype, in_c, request):
+    """In C or by XLA's functions, as users compile: its arc tangents of 640 elements and more were memory as it was."""
+    if not in_c:
+        request.getfixturevalue("without_c")
     rng = np.random.default_rng(0)
     with enable_x64(True):
         for n in 700, 1000, MANY - 1:
@@ -83,7 +97,7 @@ def test_fewer_elements_than_formulas_are_for(name, dtype):
 
 @pytest.mark.parametrize("contracted", [pytest.param(True, marks=pytest.mark.optimized), False])
 @pytest.mark.parametrize("name", NAMES)
-def test_errors_in_float64(name, contracted, monkeypatch):
+def test_errors_in_float64(name, contracted, monkeypatch, without_c):
     monkeypatch.setattr(accuracy, "POINTS", 1 << 14)
     monkeypatch.setattr(accuracy, "HARD_STEP", 15)
     with enable_x64(True):
@@ -91,26 +105,32 @@ def test_errors_in_float64(name, contracted, monkeypatch):
     assert worst.error < 2, worst
 
 
+@pytest.mark.parametrize("in_c", [True, False])
 @pytest.mark.parametrize("name", ["lgamma", "digamma"])
-def test_relative_errors_near_zeros_of_gamma_functions(name):
+def test_relative_errors_near_zeros_of_gamma_functions(name, in_c, request):
     """In float64; of negative numbers, whose errors are as those of the largest summand, the test above is."""
+    if not in_c:
+        request.getfixturevalue("without_c")
     x, high, low, _ = np.load(accuracy.EXACT_VALUES)[name]
     with enable_x64(True):
         found = np.asarray(function(name)(np.resize(x, MANY)))[: x.size]
     assert accuracy.errors(found, high.astype(np.longdouble) + low)[x > 0].max() < 2
 
 
+@pytest.mark.parametrize("in_c", [True, False])
 @pytest.mark.parametrize(
     ("name", "dtype"), [(name, "float64") for name in NAMES] + [(name, "float32") for name in NAMES_IN_FLOAT32]
 )
-def test_special_values_are_numpys(name, dtype):
+def test_special_values_are_numpys(name, dtype, in_c, request):
+    if not in_c:
+        request.getfixturevalue("without_c")
     points = np.array(SPECIAL, dtype)
     if len(ROW[name].domain) == 2:
         operands = [x.ravel() for x in np.meshgrid(points, points)]
     else:
         operands = [np.concatenate([points, *np.array([[1e-40, -1e-40, 1e-38]], dtype)])]
     exact = ROW[name].exact(*operands)
-    many = [np.tile(x, MANY // x.size + 1) for x in operands]
+    many = [np.tile(x, (SOME if in_c else MANY) // x.size + 1) for x in operands]
     with enable_x64(True):
         found = np.asarray(function(name)(*many))[: exact.size]
     with np.errstate(all="ignore"):
@@ -155,6 +175,12 @@ def test_angles_of_points_of_all_sizes(kind):
     assert (np.signbit(found) == np.signbit(exact))[seen].all()
 
 
+def test_angles_of_subnormal_float16():
+    """XLA takes subnormal float32 numbers for zeros, among which there are none of float16."""
+    y, x = np.float16([6e-8, -3e-6, -1.2e-5, 4e-5]), np.float16([0, 2e-6, -0.0, -6e-8])
+    np.testing.assert_allclose(function("atan2")(y, x), np.arctan2(y, x), rtol=1e-3)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_16_bits_are_computed_in_float32(dtype):
     x = lax.convert_element_type(np.linspace(-3, 3, MANY, dtype=np.float32), dtype)
@@ -173,23 +199,76 @@ def test_far_numbers_in_float64():
         assert abs(float(function("cos")(x)[7]) / -4.687165924254624e-19 - 1) < 1e-15
 
 
-def test_where_formulas_are_used():
-    few, many = np.ones(MANY - 1, np.float32), np.ones(MANY, np.float32)
+def test_where_formulas_are_used(request):
+    few, some, many = (np.ones(n, np.float32) for n in (SOME - 1, MANY - 1, MANY))
     assert "@sin" in text(lax.sin, many) and "stablehlo.sine" not in text(lax.sin, many)
-    assert "@sin" not in text(lax.sin, few) and "stablehlo.sine" in text(lax.sin, few)
-    assert "@sin" not in text(lax.sin, many, platform="cuda")
+    assert "xpr_sin_float32" in text(lax.sin, some) and "stablehlo.sine" not in text(lax.sin, some)
+    assert "stablehlo.sine" in text(lax.sin, few)
+    assert "stablehlo.sine" in text(lax.sin, some, platform="cuda")
+    assert "stablehlo.sine" in text(lax.sin, many, platform="cuda")
     assert "@sin" in text(lax.sin, many.astype(np.complex64))
-    assert "@rem" in text(lax.rem, many, many) and "@rem" not in text(lax.rem, few, few)
+    assert text(lambda x: lax.sin(lax.sin(x)), many).count("func.func private @sin") == 1
+    assert text(lambda x: (lax.sin(x), x - lax.sin(x)), some).count("xpr_sin_float32") == 1
+    assert "xpr_rem_float32" in text(lax.rem, many, many) and "stablehlo.remainder" in text(lax.rem, few, few)
+    request.getfixturevalue("without_c")
+    assert "stablehlo.sine" in text(lax.sin, some) and "stablehlo.remainder" in text(lax.rem, some, some)
+    assert "@rem" in text(lax.rem, many, many) and "@lgamma" in text(lax.lgamma, many)
     with enable_x64():
         assert "@rem" not in text(lax.rem, *np.ones((2, 16_383))) and "@rem" in text(lax.rem, *np.ones((2, 16_384)))
-    assert text(lambda x: lax.sin(lax.sin(x)), many).count("func.func private @sin") == 1
+
+
+@pytest.mark.skipif(not native.available(), reason="there are no functions in C")
+def test_where_c_computes_many():
+    """Functions whose formulas XLA takes longest to compile, up to two million elements."""
+    for name, dtype in [("lgamma", "float32"), ("digamma", "float64"), ("erf_inv", "float32"), ("sin", "float64")]:
+        with enable_x64():
+            called = [f"xpr_{name}_{dtype}" in text(getattr(lax, name), np.ones(n, dtype)) for n in (1 << 20, 1 << 21)]
+        assert called == [True, False]
+
+
+@pytest.mark.skipif(not native.available(), reason="there are no functions in C")
+@pytest.mark.parametrize(
+    ("name", "dtype"), [(name, "float64") for name in NAMES] + [(name, "float32") for name in NAMES_IN_FLOAT32]
+)
+def test_errors_in_c(name, dtype, monkeypatch):
+    monkeypatch.setattr(accuracy, "POINTS", 1 << 14)
+    monkeypatch.setattr(accuracy, "HARD_STEP", 15)
+    worst = worst_error(ROW[name], accuracy.function_in_c(native.load(), name), np.dtype(dtype).type, 32768)
+    assert worst.error < (2 if dtype == "float64" else OVER_ONE.get(name, 1)), worst
+
+
+@pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the options are for x86")
+@pytest.mark.skipif(not native.available(), reason="there are no functions in C")
+@pytest.mark.parametrize("processor", ["x86-64", "haswell"])
+def test_errors_in_c_on_other_processors(processor, tmp_path, monkeypatch):
+    """Without fused operations, and with vectors of 256 bits. GCC takes the macro for it not to be GCC, which would
+    compile for each processor."""
+    compiler, folder = shutil.which("cc"), Path(native.LIBRARY).parent
+    if compiler is None:
+        pytest.skip("there is no compiler")
+    sources = [folder / "elementwise.c", folder / "threads.c"]
+    command = [compiler, "-O3", "-shared", "-fPIC", "-pthread", "-D__clang__", f"-march={processor}", *sources, "-lm"]
+    subprocess.run([*command, "-o", tmp_path / "library.so"], check=True, capture_output=True)
+    library = ctypes.CDLL(tmp_path / "library.so")
+    monkeypatch.setattr(accuracy, "POINTS", 1 << 14)
+    monkeypatch.setattr(accuracy, "HARD_STEP", 15)
+    for name in NAMES:
+        worst = worst_error(ROW[name], accuracy.function_in_c(library, name), np.float64)
+        assert worst.error < 2, (name, worst)
+    for name in NAMES_IN_FLOAT32:
+        worst = worst_error(ROW[name], accuracy.function_in_c(library, name), np.float32, 1 << 20)
+        assert worst.error < OVER_ONE_IF_NOT_CONTRACTED.get(name, 1), (name, worst)
+
+
+def test_formulas_in_c_are_those_of_programs():
+    assert formulas_in_c.FILE.read_text() == formulas_in_c.text(), "it is out of date: python -m tests.formulas_in_c"
 
 
 def test_functions_that_draw_have_none():
     key = xpr.random.key(0)
     assert "stablehlo.tan" in text(lambda key: xpr.random.cauchy(key, (MANY,)), key)
     both = text(lambda key, x: xpr.random.cauchy(key, (MANY,)) + lax.tan(x), key, np.ones(MANY, np.float32))
-    assert ("stablehlo.tan" in both and "call @tan" in both) or "@tan" in both
+    assert "stablehlo.tan" in both and ("xpr_tan_float32" in both or "@tan" in both)
 
 
 def test_derivatives_and_rows():
@@ -246,16 +325,24 @@ def few_beyond(dtype, count):
     return x, y
 
 
-@pytest.mark.parametrize("operands", [random_bits, multiples, corners, few_beyond])
+def far_quotients(dtype, count):
+    """Of finite numbers, larger than the largest float."""
+    return np.full(count, np.finfo(dtype).max), np.full(count, 0.3, dtype)
+
+
+@pytest.mark.parametrize("in_c", [True, False])
+@pytest.mark.parametrize("operands", [random_bits, multiples, corners, few_beyond, far_quotients])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_many_remainders_are_exact(operands, dtype):
-    """From 4,096 float32 and 16,384 float64 numbers on they are arithmetic of our own."""
+def test_many_remainders_are_exact(operands, dtype, in_c, request):
+    """From 4,096 float32 and 16,384 float64 numbers on they are arithmetic of our own, in C or in XLA."""
+    if not in_c:
+        request.getfixturevalue("without_c")
     x, y = operands(dtype, 70_000)
     if dtype == "float64":  # subnormal divisors are zeros to XLA
         x, y = x[(y == 0) | ~(abs(y) < np.finfo(y.dtype).tiny)], y[(y == 0) | ~(abs(y) < np.finfo(y.dtype).tiny)]
     assert y.size > 16_384
     with enable_x64(), np.errstate(all="ignore"):
-        got, expected = np.asarray(xpr.jit(lax.rem)(x, y)), np.fmod(x, y)
+        got, expected = np.asarray(function("rem")(x, y)), np.fmod(x, y)
     np.testing.assert_array_equal(got, expected)
     seen = ~np.isnan(expected)
     np.testing.assert_array_equal(np.signbit(got)[seen], np.signbit(expected)[seen])

@@ -1,8 +1,8 @@
 """Functions in C that programs on CPU call, if a C compiler was there when the package was installed.
 
-They sort, select, find maxima, accumulate, reduce and multiply small arrays, convolve, draw random bits, make
-permutations of pivots, and call LAPACK with few threads. Without them, or with XPR_NATIVE=0 in the environment,
-programs do the same in operations of XLA. c/allocator.c is about XLA's own memory.
+They sort, select, find maxima, accumulate, reduce and multiply small arrays, convolve, compute elementwise functions,
+draw random bits, make permutations of pivots, and call LAPACK with few threads. Without them, or with XPR_NATIVE=0 in
+the environment, programs do the same in operations of XLA. c/allocator.c is about XLA's own memory.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from xpr.backend import runtime
 from xpr.backend.foreign import pycapsule
 from xpr.backend.processor import CORES
 from xpr.config import native_code_wanted
+from xpr.dtypes import float32, float64
 
 LIBRARY = os.path.join(os.path.dirname(__file__), "c", "native.so")  # compiled by hatch_build.py
 SORT, ORDER, SELECT = "xpr_sort", "xpr_order", "xpr_select"  # described in c/sort.c
@@ -36,9 +37,26 @@ REDUCE = "xpr_reduce"  # in c/reduce.c
 CUMULATIVE = "xpr_cumulative"  # in c/cumulative.c
 CONVOLUTION = "xpr_convolution"  # in c/convolution.c
 PERMUTATION = "xpr_permutation"  # in c/permutation.c
+ELEMENTWISE = (  # in c/elementwise.c
+    "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "expm1", "log1p",
+    "log", "pow", "cbrt", "lgamma", "digamma", "erf_inv", "rem",
+)  # fmt: skip
+
+
+def elementwise_target(name: str, dtype: np.dtype) -> str:
+    """The function in C for one of `ELEMENTWISE` and float32 or float64; of "log" there is none for float32."""
+    return f"xpr_{name}_{dtype.name}"
+
+
+_OF_ELEMENTS = frozenset(
+    elementwise_target(name, dtype)
+    for name in ELEMENTWISE
+    for dtype in (float32, float64)
+    if (name, dtype) != ("log", float32)
+)
 _TARGETS = (
     SORT, ORDER, SELECT, TOP_K, TRUE_INDICES, INDEX, THREEFRY, MATVEC, MATMUL, REDUCE, CUMULATIVE, CONVOLUTION,
-    PERMUTATION,
+    PERMUTATION, *sorted(_OF_ELEMENTS),
 )  # fmt: skip
 THREADED = "xpr_threaded_"  # names of routines that c/lapack.c calls begin so
 _lock = threading.Lock()
@@ -52,9 +70,10 @@ def available() -> bool:
 
 def is_called_by(text: str) -> bool:
     """Whether the text of a program, StableHLO or HLO, calls one of these functions."""
-    return any(mark in text for mark in (*(f'"{name}"' for name in _TARGETS), f'"{THREADED}'))
+    return _CALLED.search(text) is not None
 
 
+_CALLED = re.compile(f'"({"|".join(_TARGETS)}|{THREADED}[a-z0-9_]*)"')
 _COUNTED = re.compile(
     f'"({MATVEC}|{MATMUL}|{REDUCE}|{CUMULATIVE}|{THREEFRY}|{CONVOLUTION})".*?backend_config ?= ?"([0-9 ]+)"'
 )

@@ -33,7 +33,7 @@ from xpr.primitives.shapes import broadcast_to, full, mapped_to
 from xpr.primitives.sharding_rules import sums_alike
 from xpr.primitives.slicing import select
 from xpr.primitives.vectorized import remainders
-from xpr.primitives.vectorized.rule import on_cpu
+from xpr.primitives.vectorized.rule import DTYPES, on_cpu
 
 _MANY = 1000  # integers, which are divided faster several at a time
 
@@ -258,15 +258,15 @@ div = function_of(
 
 _lower_rem = on_cpu(
     "rem", _division_lower("stablehlo.remainder"), remainders.remainder, remainders.long_remainder,
-    {float64: remainders.is_beyond}, double_from=16_384,
+    {float64: remainders.is_beyond}, double_from=16_384, in_c=DTYPES,
 )  # fmt: skip
 
 
 def _rem_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
     """A remainder. The formula gets a fusion barrier, or XLA would compute it again for each reader."""
     (rem,) = _lower_rem(b, operands, avals)
-    is_operation = b.definitions.get(rem, ("",))[0] == "stablehlo.remainder"
-    needs_barrier = b.platform == "cpu" and b.runs_once and rem.aval.dtype in FLOATS and not is_operation
+    is_formula = b.definitions.get(rem, ("",))[0] not in ("stablehlo.remainder", "stablehlo.custom_call")
+    needs_barrier = b.platform == "cpu" and b.runs_once and rem.aval.dtype in FLOATS and is_formula
     return [b.fusion_barrier(rem) if needs_barrier else rem]
 
 

@@ -46,7 +46,24 @@ def call(
 
     `in_place`: the first of several results is written over the first operand, or a copy of it.
     """
+    return b.ops("stablehlo.custom_call", operands, results, _properties(target, sizes, operands, results, in_place))
 
+
+def call_of_elements(b: Builder, target: str, operands: list[Value], result: ShapedArray) -> Value:
+    """Calls a function that computes each element of its result from those of its operands at the same place.
+
+    Such a call counts as an elementwise operation, and equal ones are one.
+    """
+    properties = _properties(target, [result.size], operands, [result], False)
+    value = b.op("stablehlo.custom_call", operands, result, properties)
+    if len(operands) == 1 and operands[0] in b.varied:
+        b.varied.add(value)
+    return value
+
+
+def _properties(
+    target: str, sizes: Sequence[int], operands: list[Value], results: Sequence[ShapedArray], in_place: bool
+) -> str:
     def layouts(avals: Sequence[ShapedArray]) -> str:
         orders = [int_list(range(aval.ndim)[::-1]) for aval in avals]
         return f"[{', '.join(f'dense<{o}> : tensor<{aval.ndim}xindex>' for o, aval in zip(orders, avals))}]"
@@ -58,4 +75,4 @@ def call(
     if in_place:
         places = "output_tuple_indices = [0], operand_index = 0, operand_tuple_indices = []"
         properties += f", output_operand_aliases = [#stablehlo.output_operand_alias<{places}>]"
-    return b.ops("stablehlo.custom_call", operands, results, properties)
+    return properties

@@ -8,7 +8,7 @@ import numpy as np
 
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
-from xpr.dtypes import COMPLEX, INEXACT, finfo
+from xpr.dtypes import COMPLEX, INEXACT, finfo, float16, float32
 from xpr.primitives import complex_functions
 from xpr.primitives.arithmetic import add, div, neg, sub
 from xpr.primitives.comparisons import compared
@@ -16,7 +16,7 @@ from xpr.primitives.complex_functions import real_or_complex
 from xpr.primitives.elementwise_rules import elementwise, function_of, mul, repeated, scalar, unary
 from xpr.primitives.powers import rsqrt
 from xpr.primitives.vectorized import circular, exponentials, inverse_circular, long_exponentials
-from xpr.primitives.vectorized.rule import SOME, on_cpu
+from xpr.primitives.vectorized.rule import on_cpu
 
 __all__ = [
     "acos", "acos_p", "acosh", "acosh_p", "asin", "asin_p", "asinh", "asinh_p", "atan", "atan2", "atan2_p", "atan_p",
@@ -141,7 +141,7 @@ asin_p = unary(
     "asin",
     fusion="expensive",
     lowers_to=real_or_complex(
-        on_cpu("asin", "chlo.asin", inverse_circular.arcsine, inverse_circular.long_arcsine, single_from=SOME),
+        on_cpu("asin", "chlo.asin", inverse_circular.arcsine, inverse_circular.long_arcsine),
         complex_functions.arcsine,
     ),
     reference=np.arcsin,
@@ -160,7 +160,7 @@ acos_p = unary(
     "acos",
     fusion="expensive",
     lowers_to=real_or_complex(
-        on_cpu("acos", "chlo.acos", inverse_circular.arccosine, inverse_circular.long_arccosine, single_from=SOME),
+        on_cpu("acos", "chlo.acos", inverse_circular.arccosine, inverse_circular.long_arccosine),
         complex_functions.arccosine,
     ),
     reference=np.arccos,
@@ -261,10 +261,14 @@ def _atan2_reference(x: Any, y: Any) -> Any:
 
 def _atan2_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
     """XLA:CPU's angle of (0, 0) is nan where the code generator finds out that the operands are 0: there (0, +-1) is
-    put for (0, +-0), which has the same angle. Subnormal numbers are zeros to it.
+    put for (0, +-0), which has the same angle. Subnormal numbers are zeros to it, but for those of float16, which are
+    normal in float32.
     """
     (aval,) = avals
     x, y = repeated(b, operands, aval.shape)
+    if b.platform == "cpu" and aval.dtype == float16:
+        wide = _atan2_lower(b, [b.convert(v, float32) for v in (x, y)], [aval.update(dtype=float32)])
+        return [b.convert(wide[0], float16)]
     if b.platform == "cpu" and aval.dtype not in COMPLEX:
         one = b.constant(1, aval)
         side = b.op("stablehlo.clamp", [b.constant(-1, aval), b.op("stablehlo.divide", [one, y], aval), one], aval)
@@ -278,9 +282,7 @@ def _atan2_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) ->
 
 atan2_p = elementwise(
     "atan2", fusion="expensive", over=INEXACT, reference=_atan2_reference,
-    lowers_to=on_cpu(
-        "atan2", _atan2_lower, inverse_circular.angle, inverse_circular.long_angle, double_from=SOME, single_from=SOME
-    ),
+    lowers_to=on_cpu("atan2", _atan2_lower, inverse_circular.angle, inverse_circular.long_angle),
     partials=[
         lambda t, x, y, out: mul(t, div(y, add(mul(x, x), mul(y, y)))),
         lambda t, x, y, out: mul(t, div(neg(x), add(mul(x, x), mul(y, y)))),

@@ -40,9 +40,9 @@ def long_remainder(x: Expression, y: Expression) -> Expression:
 
 def is_beyond(x: Expression, y: Expression) -> Expression:
     """Where the quotient is large, or y so small that the rest may be subnormal, which is 0 to XLA."""
-    quotient, size = abs(x) / abs(y), abs(y)
-    is_small = (size < 2.0**-960) & (size.bits_as(int64) > 0)
-    return ((quotient >= _REACH) & (quotient < math.inf)) | is_small
+    of_x, of_y = abs(x), abs(y)
+    is_large = (of_x / of_y >= _REACH) & (of_x < math.inf) & (of_y > 0.0)
+    return is_large | ((of_y < 2.0**-960) & (of_y.bits_as(int64) > 0))
 
 
 def _from_zero_to(y: Expression, rest: Expression, x: Expression) -> Expression:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
+from xpr.backend import native
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.dtypes import bf16, float16, float32, float64, int32
+from xpr.primitives import native_calls
 from xpr.primitives.elementwise_rules import repeated
 from xpr.primitives.reduction_lowering import lower_any, lower_largest, lower_reduction
 from xpr.primitives.vectorized.expressions import Expression, Formula
@@ -19,7 +21,12 @@ Lower = Callable[..., list[Value]]
 
 
 _MANY = 4096  # elements: a formula takes milliseconds to compile, and nanoseconds less for each element
-SOME = 512  # elements, from which on a formula that replaces calls of libm takes 6 us in place of 25 for a thousand
+_SOME = 512  # elements, from which on a call of C is faster than what XLA has: a thousand take 5 us in place of 6 to 30
+_MOST_IN_C = 1 << 21  # elements: XLA counts no operations in a call, so that the thread of Python computes them
+DTYPES = (float32, float64)  # that formulas compute in; 16-bit floats are converted
+
+# By the name of a function and the dtype: its formula, and where that doesn't hold, as `beyond` below.
+FORMULAS: dict[str, dict[np.dtype, tuple[Formula, float | Formula | None]]] = {}
 
 
 def on_cpu(
@@ -29,9 +36,9 @@ def on_cpu(
     double: Formula | None = None,
     beyond: Mapping[np.dtype, float | Formula] = MappingProxyType({}),
     double_from: int = _MANY,
-    single_from: int = _MANY,
+    in_c: Collection[np.dtype] = (),
 ) -> Lower:
-    """A lowering rule that writes a formula for CPU, where there are many elements.
+    """A lowering rule that writes a formula for CPU, where there are many elements; some are computed by it in C.
 
     Functions that draw random numbers don't have formulas, since what they draw is JAX's to the last bit.
 
@@ -44,9 +51,11 @@ def on_cpu(
         they don't. A program looks whether it has any such numbers, and then computes all by `elsewhere`; one on
         several devices does always.
       double_from: the number of elements from which on `double` is written.
-      single_from: that for `single`.
+      in_c: dtypes of which C computes many elements, too: where it takes XLA longest to compile the formula.
     """
     formulas = {float16: single, bf16: single, float32: single, float64: double}
+    of_dtypes = {float32: single, float64: double}
+    FORMULAS[name] = {dtype: (formula, beyond.get(dtype)) for dtype, formula in of_dtypes.items() if formula}
 
     def without(b: Builder, operands: list[Value], aval: ShapedArray, params: dict[str, Any]) -> list[Value]:
         if isinstance(elsewhere, str):
@@ -55,12 +64,14 @@ def on_cpu(
 
     def lower(b: Builder, operands: list[Value], avals: list[ShapedArray], **params: Any) -> list[Value]:
         (aval,) = avals
-        formula = None
-        many = double_from if aval.dtype == float64 else single_from
-        if b.platform == "cpu" and not b.draws and not aval.is_symbolic and aval.size >= many:
-            formula = formulas.get(aval.dtype)
+        has_formula = b.platform == "cpu" and not b.draws and not aval.is_symbolic and aval.size >= _SOME
+        formula = formulas.get(aval.dtype) if has_formula else None
         bound = beyond.get(_computed_in(aval.dtype))
-        if formula is None or (bound is not None and b.may_be_partitioned):
+        many = double_from if aval.dtype == float64 else _MANY
+        most = _MOST_IN_C if _computed_in(aval.dtype) in in_c else many
+        if formula and aval.size < most and name in native.ELEMENTWISE and native_calls.are_possible(b, aval):
+            return _computed_in_c(b, name, repeated(b, operands, aval.shape), aval)
+        if formula is None or aval.size < many or (bound is not None and b.may_be_partitioned):
             return without(b, operands, aval, params)
         operands = repeated(b, operands, aval.shape)
         if bound is None:
@@ -77,6 +88,12 @@ def on_cpu(
 
 def _computed_in(dtype: np.dtype) -> np.dtype:
     return float64 if dtype == float64 else float32
+
+
+def _computed_in_c(b: Builder, name: str, operands: list[Value], aval: ShapedArray) -> list[Value]:
+    dtype = _computed_in(aval.dtype)
+    target, operands = native.elementwise_target(name, dtype), [b.convert(x, dtype) for x in operands]
+    return [b.convert(native_calls.call_of_elements(b, target, operands, aval.update(dtype=dtype)), aval.dtype)]
 
 
 def _is_any_beyond(b: Builder, bound: float | Formula, values: list[Expression]) -> Value:
