@@ -20,12 +20,19 @@ from xpr.backend import native
 from xpr.backend.stablehlo import Value
 from xpr.core.avals import ShapedArray
 from xpr.dtypes import bool_, float32, float64, int32, int64, uint32
+from xpr.primitives.vectorized import gamma
 from xpr.primitives.vectorized.exponentials import logarithm
 from xpr.primitives.vectorized.expressions import Expression, Formula, select
 from xpr.primitives.vectorized.rule import FORMULAS
 
 FILE = Path(native.LIBRARY).with_name("formulas.h")
 WIDTH, LONG = 128, 90  # characters of a line, and of an expression that has a name
+
+# By their names in C, formulas that programs are not written with.
+FURTHER: dict[str, dict[np.dtype, Formula]] = {
+    "lgamma_of_positive": {float32: gamma.lgamma_of_positive, float64: gamma.long_lgamma_of_positive},
+    "digamma_of_positive": {float32: gamma.digamma_of_positive, float64: gamma.long_digamma_of_positive},
+}
 
 HEAD = """\
 /* Elementwise functions, written by `python -m tests.formulas_in_c` from the formulas in xpr/primitives/vectorized/. */
@@ -197,6 +204,7 @@ def text() -> str:
             parts.append(function(name, formula, dtype))
             if beyond is not None:
                 parts.append(function(f"{name}_is_beyond", beyond if callable(beyond) else _not_below(beyond), dtype))
+    parts += [function(name, formula, dtype) for name in FURTHER for dtype, formula in FURTHER[name].items()]
     return "".join(parts)
 
 

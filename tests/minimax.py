@@ -227,7 +227,7 @@ def gamma_tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | N
             return (mp.loggamma(least + x) - at_least) / x**2 if x else mp.psi(1, least) / 2
 
     low, high = mp.mpf("0.23"), mp.mpf("0.73")
-    return {
+    long = {
         "LGAMMA_FROM_1": (
             "lgamma(1 + x) / x, -1/2 <= x <= 0.23", of(lambda x: mp.loggamma(1 + x), [0, -mp.euler], 1),
             mp.mpf("-0.5"), low, 25, None),
@@ -247,6 +247,14 @@ def gamma_tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | N
             "x^2 (log(x) - 1 / (2 x) - digamma(x)) in 1 / x^2, x >= 2.75",
             far(lambda x: mp.log(x) - 1 / (2 * x) - mp.digamma(x), 2, mp.mpf(1) / 12), 0, 1 / mp.mpf("2.75") ** 2, 12,
             None),
+    }  # fmt: skip
+    counts = {  # for float32, of positive numbers
+        "LGAMMA_FROM_1": 14, "LGAMMA_FROM_2": 9, "LGAMMA_FROM_LEAST": 8, "LGAMMA_FAR": 4, "DIGAMMA_FROM_ZERO": 16,
+        "DIGAMMA_FAR": 5,
+    }  # fmt: skip
+    return {
+        **long,
+        **{f"SHORT_{name}": (*long[name][:4], count, long[name][5]) for name, count in counts.items()},
         "LONG_SINE_OF_HALF_TURNS": (
             "(sin(pi x) / (pi x) - 1) / x^2 in x^2, |x| <= 1/2",
             of_square(lambda x: mp.sin(mp.pi * x) / mp.pi, [1, -(mp.pi**2) / 6], 1), 0, mp.mpf("0.2501"), 8,

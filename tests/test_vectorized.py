@@ -108,13 +108,44 @@ def test_errors_in_float64(name, contracted, monkeypatch, without_c):
 @pytest.mark.parametrize("in_c", [True, False])
 @pytest.mark.parametrize("name", ["lgamma", "digamma"])
 def test_relative_errors_near_zeros_of_gamma_functions(name, in_c, request):
-    """In float64; of negative numbers, whose errors are as those of the largest summand, the test above is."""
+    """In float64; of negative numbers, whose errors are as those of the largest summand, the test above is.
+
+    C has other formulas for positive numbers.
+    """
     if not in_c:
         request.getfixturevalue("without_c")
     x, high, low, _ = np.load(accuracy.EXACT_VALUES)[name]
+    is_positive = x > 0
+    x, exact = x[is_positive], (high.astype(np.longdouble) + low)[is_positive]
     with enable_x64(True):
         found = np.asarray(function(name)(np.resize(x, MANY)))[: x.size]
-    assert accuracy.errors(found, high.astype(np.longdouble) + low)[x > 0].max() < 2
+    assert accuracy.errors(found, exact).max() < 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", ["lgamma", "digamma"])
+def test_gamma_functions_of_numbers_that_are_mostly_positive(name, dtype):
+    """C computes blocks of positive numbers by a formula for these."""
+    x = np.linspace(0.01, 20, 1000).astype(dtype)
+    x[[0, 130, 400, 900, 999]] = [np.inf, -0.5, 0, np.nan, -1]
+    with enable_x64():
+        found = np.asarray(function(name)(x))
+    exact = ROW[name].exact(x.astype(np.float64))
+    np.testing.assert_allclose(found, exact, rtol=1e-5 if dtype == "float32" else 1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("name", ["pow", "rem", "atan2"])
+def test_one_of_two_operands_is_a_number(name, dtype):
+    x = np.linspace(0.1, 9, 1000).astype(dtype)
+    reference = {"pow": np.power, "rem": np.fmod, "atan2": np.arctan2}[name]
+    number, fun = x.dtype.type(2.7), function(name)
+    with enable_x64():
+        for operands in (x, number), (number, x):
+            found = xpr.jit(fun)(*operands)
+            np.testing.assert_allclose(
+                found, reference(*operands), rtol=4 * np.finfo(dtype).eps, atol=np.finfo(dtype).tiny
+            )
 
 
 @pytest.mark.parametrize("in_c", [True, False])
@@ -209,6 +240,9 @@ def test_where_formulas_are_used(request):
     assert "@sin" in text(lax.sin, many.astype(np.complex64))
     assert text(lambda x: lax.sin(lax.sin(x)), many).count("func.func private @sin") == 1
     assert text(lambda x: (lax.sin(x), x - lax.sin(x)), some).count("xpr_sin_float32") == 1
+    assert "xpr_log1p_float32" in text(lax.log1p, some)
+    assert "stablehlo.log_plus_one" in text(lambda x: lax.log1p(x * x), some)  # XLA computes both in one loop
+    assert "xpr_asin_float32" in text(lambda x: lax.asin(x * x), some)
     assert "xpr_rem_float32" in text(lax.rem, many, many) and "stablehlo.remainder" in text(lax.rem, few, few)
     request.getfixturevalue("without_c")
     assert "stablehlo.sine" in text(lax.sin, some) and "stablehlo.remainder" in text(lax.rem, some, some)

@@ -102,7 +102,11 @@ log1p_p = unary(
     fusion="expensive",
     lowers_to=real_or_complex(
         on_cpu(
-            "log1p", "stablehlo.log_plus_one", exponentials.logarithm_plus_one, long_exponentials.logarithm_plus_one
+            "log1p",
+            "stablehlo.log_plus_one",
+            exponentials.logarithm_plus_one,
+            long_exponentials.logarithm_plus_one,
+            has_vector_code=True,
         ),
         complex_functions.logarithm_plus_one,
     ),

@@ -49,12 +49,15 @@ def call(
     return b.ops("stablehlo.custom_call", operands, results, _properties(target, sizes, operands, results, in_place))
 
 
-def call_of_elements(b: Builder, target: str, operands: list[Value], result: ShapedArray) -> Value:
+def call_of_elements(
+    b: Builder, target: str, operands: list[Value], result: ShapedArray, is_number: bool = False
+) -> Value:
     """Calls a function that computes each element of its result from those of its operands at the same place.
 
-    Such a call counts as an elementwise operation, and equal ones are one.
+    Such a call counts as an elementwise operation, and equal ones are one. The second operand may be one number.
     """
-    properties = _properties(target, [result.size], operands, [result], False)
+    sizes = [result.size, int(is_number)] if len(operands) > 1 else [result.size]
+    properties = _properties(target, sizes, operands, [result], False)
     value = b.op("stablehlo.custom_call", operands, result, properties)
     if len(operands) == 1 and operands[0] in b.varied:
         b.varied.add(value)

@@ -169,7 +169,7 @@ def _pow_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> l
     return [b.op("stablehlo.clamp", [least, power, greatest], aval)]
 
 
-_lower_any_power = on_cpu("pow", _pow_lower, exponentials.power, long_exponentials.power)
+_lower_any_power = on_cpu("pow", _pow_lower, exponentials.power, long_exponentials.power, has_vector_code=True)
 _LOWER_BY_ROOT = {
     n + 0.5: on_cpu(f"pow_{2 * n + 1}_halves", _pow_lower, exponentials.power_by_root(n), exponentials.power_by_root(n))
     for n in (-1, 0, 1)  # three roundings would be off by 2.1 units in the last place

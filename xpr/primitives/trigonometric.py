@@ -78,7 +78,9 @@ sinh_p = unary(
     "sinh",
     fusion="expensive",
     lowers_to=real_or_complex(
-        on_cpu("sinh", "chlo.sinh", exponentials.hyperbolic_sine, long_exponentials.hyperbolic_sine),
+        on_cpu(
+            "sinh", "chlo.sinh", exponentials.hyperbolic_sine, long_exponentials.hyperbolic_sine, has_vector_code=True
+        ),
         complex_functions.hyperbolic_sine,
     ),
     reference=np.sinh,
@@ -97,7 +99,13 @@ cosh_p = unary(
     "cosh",
     fusion="expensive",
     lowers_to=real_or_complex(
-        on_cpu("cosh", "chlo.cosh", exponentials.hyperbolic_cosine, long_exponentials.hyperbolic_cosine),
+        on_cpu(
+            "cosh",
+            "chlo.cosh",
+            exponentials.hyperbolic_cosine,
+            long_exponentials.hyperbolic_cosine,
+            has_vector_code=True,
+        ),
         complex_functions.hyperbolic_cosine,
     ),
     reference=np.cosh,
@@ -198,7 +206,13 @@ asinh_p = unary(
     "asinh",
     fusion="expensive",
     lowers_to=real_or_complex(
-        on_cpu("asinh", "chlo.asinh", exponentials.inverse_hyperbolic_sine, long_exponentials.inverse_hyperbolic_sine),
+        on_cpu(
+            "asinh",
+            "chlo.asinh",
+            exponentials.inverse_hyperbolic_sine,
+            long_exponentials.inverse_hyperbolic_sine,
+            has_vector_code=True,
+        ),
         complex_functions.inverse_hyperbolic_sine,
     ),
     reference=np.arcsinh,
@@ -216,7 +230,8 @@ asinh = function_of(
 acosh_p = unary(
     "acosh", fusion="expensive", reference=np.arccosh,
     lowers_to=real_or_complex(on_cpu(
-        "acosh", "chlo.acosh", exponentials.inverse_hyperbolic_cosine, long_exponentials.inverse_hyperbolic_cosine
+        "acosh", "chlo.acosh", exponentials.inverse_hyperbolic_cosine, long_exponentials.inverse_hyperbolic_cosine,
+        has_vector_code=True,
     ), complex_functions.inverse_hyperbolic_cosine),
     derivative=lambda x, y: mul(rsqrt(sub(x, scalar(1, x))), rsqrt(add(x, scalar(1, x)))),
 )  # fmt: skip
@@ -234,7 +249,11 @@ atanh_p = unary(
     fusion="expensive",
     lowers_to=real_or_complex(
         on_cpu(
-            "atanh", "chlo.atanh", exponentials.inverse_hyperbolic_tangent, long_exponentials.inverse_hyperbolic_tangent
+            "atanh",
+            "chlo.atanh",
+            exponentials.inverse_hyperbolic_tangent,
+            long_exponentials.inverse_hyperbolic_tangent,
+            has_vector_code=True,
         ),
         complex_functions.inverse_hyperbolic_tangent,
     ),

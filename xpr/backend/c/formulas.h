@@ -1380,3 +1380,234 @@ INLINE int64_t rem_is_beyond_float64(double x, double y) {
     const int64_t v2 = (-(int64_t)((v0 / v1) >= 33554432.0) & -(int64_t)(v0 < INFINITY)) & -(int64_t)(v1 > 0.0);
     return v2 | (-(int64_t)(v1 < 1.0261342003245941e-289) & -(int64_t)(int64_of_float64(v1) > 0LL));
 }
+
+INLINE float lgamma_of_positive_float32(float x) {
+    const int32_t v0 = int32_of_float32(x);
+    const int32_t v1 = v0 & 2147483647;
+    const double v2 = select_float64((int64_t)-(int32_t)(v1 < 8388608), (double)v1 * 1.401298464324817e-45,
+        (double)float32_of_int32(v1));
+    const double v3 = select_float64((int64_t)-(int32_t)(v0 < 0), -v2, v2);
+    const double v4 = fabs(v3);
+    const int64_t v5 = -(int64_t)(v4 <= 0.5);
+    const int64_t v6 = -(int64_t)(v4 > 2.5);
+    const int64_t v7 = -(int64_t)(v4 >= 3.5);
+    const double v8 = v4 - 1.0;
+    const double v9 = select_float64(v5 | v7, v4, select_float64(v6, v8, 1.0));
+    const int64_t v10 = int64_of_float64(v9);
+    const int64_t v11 = (v10 - 4604544271217802189LL) >> 52LL;
+    const double v12 = float64_of_int64(v10 - (v11 << 52LL));
+    const double v13 = (v12 - 1.0) * (1.0 / (v12 + 1.0));
+    const double v14 = v13 * v13;
+    const double v15 = ((((0.23617756739094517 * v14) + 0.28534970952302885) * v14) + 0.40000386104867364) * v14;
+    const double v16 = (float64_of_int64(v11 + 4843621399236968448LL) - 6755399441055744.0) * 0.6931471805599453;
+    const double v17 = select_float64(-(int64_t)(v9 < INFINITY), v16 + (v13 * (((v15 + 0.6666666523929964) * v14) +
+        2.0000000000084324)), v9);
+    const double v18 = select_float64(v5, v3, select_float64(v6, v4 - 2.0, v8));
+    const int64_t v19 = -(int64_t)(v18 < 0.23);
+    const int64_t v20 = -(int64_t)(v18 > 0.73);
+    const int64_t v21 = ~(v19 | v20);
+    const double v22 = select_float64(v19, v18, v18 - select_float64(v20, 1.0, 0.46163214496836236));
+    const double v23 = (select_float64(v20, 0.0, select_float64(v19, 0.8358309160829983, 0.0)) * v22) + select_float64(v20, 0.0,
+        select_float64(v19, 0.6770980103170416, 0.0));
+    const double v24 = ((v23 * v22) + select_float64(v20, 0.0, select_float64(v19, 0.2536256427529752, 0.0))) * v22;
+    const double v25 = ((v24 + select_float64(v20, 0.0, select_float64(v19, -0.17074004450943067, 0.0))) * v22) +
+        select_float64(v20, 0.0, select_float64(v19, 0.06319748976737659, 0.0));
+    const double v26 = select_float64(v20, -0.00015695452817794209, select_float64(v19, -0.109950542624426, 0.0));
+    const double v27 = select_float64(v20, 0.0005097785227764992, select_float64(v19, 0.1278145373883235,
+        -0.00355184101345148));
+    const double v28 = select_float64(v20, -0.001203488547243948, select_float64(v19, -0.14395650514787584,
+        0.006367974028939927));
+    const double v29 = select_float64(v20, 0.002891897519421756, select_float64(v19, 0.169494322022572, -0.010335169524384324));
+    const double v30 = select_float64(v20, -0.007384996554170427, select_float64(v19, -0.2073890081951031,
+        0.017960810557296654));
+    const double v31 = select_float64(v20, 0.020580735395244406, select_float64(v19, 0.2705815456289961, -0.03278793162308746));
+    const double v32 = ((((((((((v25 * v22) + v26) * v22) + v27) * v22) + v28) * v22) + v29) * v22) + v30) * v22;
+    const double v33 = select_float64(v20, -0.06735231127853991, select_float64(v19, -0.4006856049288188, 0.06462505850022254));
+    const double v34 = select_float64(v20, 0.3224670342024227, select_float64(v19, 0.8224670308215442, -0.14758772698133826));
+    const double v35 = select_float64(v20, 0.422784335132719, select_float64(v19, -0.5772156649337791, 0.4838361224976864));
+    const double v36 = (((((((v32 + v31) * v22) + v33) * v22) + v34) * v22) + v35) * select_float64(v21, v22 * v22, v22);
+    const double v37 = select_float64(v5, -1.0, 1.0);
+    const double v38 = 1.0 / v4;
+    const double v39 = v4 - 0.5;
+    const double v40 = v38 * v38;
+    const double v41 = ((((-0.00048557835253644634) * v40) + 0.000788490493999184) * v40) + (-0.002777697293318267);
+    const double v42 = select_float64(v7, v39 * v17, v37 * v17) + select_float64(v7, -v39, select_float64(v21,
+        -0.1214862905358496, 0.0));
+    const double v43 = 0.0 + ((v39 * 0.0) + ((v38 * ((v41 * v40) + 0.08333333313551301)) + 0.41893853320467267));
+    const double v44 = select_float64(v7, v43, (v37 * 0.0) + (select_float64(v21, -1.0512796339341318e-17, 0.0) + v36));
+    const double v45 = select_float64(-(int64_t)(v3 == INFINITY), v3, v42 + select_float64(-(int64_t)(v4 >=
+        1.0715086071862673e+301), 0.0, v44 + 0.0));
+    return (float)v45;
+}
+
+INLINE double lgamma_of_positive_float64(double x) {
+    const double v0 = fabs(x);
+    const int64_t v1 = -(int64_t)(v0 <= 0.5);
+    const int64_t v2 = -(int64_t)(v0 > 2.5);
+    const int64_t v3 = -(int64_t)(v0 >= 3.5);
+    const double v4 = v0 - 1.0;
+    const int64_t v5 = int64_of_float64(select_float64(v1 | v3, v0, select_float64(v2, v4, 1.0)));
+    const int64_t v6 = (v5 - 4604544271217802189LL) >> 52LL;
+    const double v7 = float64_of_int64(v6 + 4843621399236968448LL) - 6755399441055744.0;
+    const double v8 = float64_of_int64(v5 - (v6 << 52LL)) - 1.0;
+    const double v9 = (0.5 * v8) * v8;
+    const double v10 = v8 * (1.0 / (v8 + 2.0));
+    const double v11 = v10 * v10;
+    const double v12 = (((((0.1325104517628035 * v11) + 0.1325015225984964) * v11) + 0.15387089097838486) * v11) +
+        0.18181775707300832;
+    const double v13 = (((((v12 * v11) + 0.22222222646219045) * v11) + 0.2857142856909015) * v11) + 0.4000000000000623;
+    const double v14 = (v7 * 1.9082149292705877e-10) + (v10 * (v9 + (v11 * ((v13 * v11) + 0.6666666666666666))));
+    const double v15 = v7 * 0.6931471803691238;
+    const double v16 = v15 + v8;
+    const double v17 = ((v15 - v16) + v8) + (v14 - v9);
+    const double v18 = v16 + v17;
+    const double v19 = v17 - (v18 - v16);
+    const double v20 = select_float64(v1, x, select_float64(v2, v0 - 2.0, v4));
+    const int64_t v21 = -(int64_t)(v20 < 0.23);
+    const int64_t v22 = -(int64_t)(v20 > 0.73);
+    const int64_t v23 = ~(v21 | v22);
+    const double v24 = select_float64(v21, v20, v20 - select_float64(v22, 1.0, 0.46163214496836236));
+    const double v25 = (select_float64(v22, 0.0, select_float64(v21, -3.8787228322309626, 0.0)) * v24) + select_float64(v22,
+        0.0, select_float64(v21, -9.022097692086705, 0.0));
+    const double v26 = ((v25 * v24) + select_float64(v22, 0.0, select_float64(v21, -8.455710157580139, 0.0))) * v24;
+    const double v27 = ((v26 + select_float64(v22, 0.0, select_float64(v21, -2.9112615104434005, 0.0))) * v24) +
+        select_float64(v22, 0.0, select_float64(v21, 0.5996861395480989, 0.0));
+    const double v28 = ((v27 * v24) + select_float64(v22, 0.0, select_float64(v21, 0.900118178454683, 0.0))) * v24;
+    const double v29 = ((v28 + select_float64(v22, 0.0, select_float64(v21, 0.111798555154324, 0.0))) * v24) +
+        select_float64(v22, 0.0, select_float64(v21, -0.008961760202019387, 0.0));
+    const double v30 = ((v29 * v24) + select_float64(v22, 0.0, select_float64(v21, -0.08798349252315084, 0.0))) * v24;
+    const double v31 = v30 + select_float64(v22, 4.820042858124523e-07, select_float64(v21, 0.06308241875962217, 0.0));
+    const double v32 = select_float64(v22, -1.877502658391097e-06, select_float64(v21, -0.06465690901686698,
+        0.0001338765307540892));
+    const double v33 = select_float64(v22, 4.439510366723038e-06, select_float64(v21, 0.07161213008357376,
+        -0.00024421468157336874));
+    const double v34 = select_float64(v22, -9.495039084794555e-06, select_float64(v21, -0.07700697823459958,
+        0.00035528444267146517));
+    const double v35 = select_float64(v22, 2.051034624305208e-05, select_float64(v21, 0.0833422784575307,
+        -0.0005525891008250154));
+    const double v36 = select_float64(v22, -4.492053710383026e-05, select_float64(v21, -0.09095244832153213,
+        0.0008779415220952526));
+    const double v37 = select_float64(v22, 9.945655459308748e-05, select_float64(v21, 0.10009979674852026,
+        -0.0014023187372602614));
+    const double v38 = ((((((((((v31 * v24) + v32) * v24) + v33) * v24) + v34) * v24) + v35) * v24) + v36) * v24;
+    const double v39 = select_float64(v22, -0.0002231550298216274, select_float64(v21, -0.11133428423297789,
+        0.0022597764201756857));
+    const double v40 = select_float64(v22, 0.0005096695865487738, select_float64(v21, 0.1255096641453937,
+        -0.0036845680803733604));
+    const double v41 = select_float64(v22, -0.0011927539052192105, select_float64(v21, -0.14404989665964632,
+        0.006100535789712836));
+    const double v42 = select_float64(v22, 0.0028905103290424033, select_float64(v21, 0.1695571770424074,
+        -0.010314223054778877));
+    const double v43 = select_float64(v22, -0.007385551028750301, select_float64(v21, -0.20738555102895964,
+        0.01797067511736517));
+    const double v44 = ((((((((((v38 + v37) * v24) + v39) * v24) + v40) * v24) + v41) * v24) + v42) * v24) + v43;
+    const double v45 = select_float64(v22, 0.0205808084278038, select_float64(v21, 0.27058080842761423, -0.032788541088383964));
+    const double v46 = select_float64(v22, -0.0673523010531977, select_float64(v21, -0.4006856343865311, 0.06462494023890529));
+    const double v47 = select_float64(v22, 0.32246703342411315, select_float64(v21, 0.8224670334241134, -0.14758772299453085));
+    const double v48 = select_float64(v22, 0.42278433509846713, select_float64(v21, -0.5772156649015329, 0.4838361227238106));
+    const double v49 = ((((((((v44 * v24) + v45) * v24) + v46) * v24) + v47) * v24) + v48) * select_float64(v23, v24 * v24,
+        v24);
+    const double v50 = select_float64(v1, -1.0, 1.0);
+    const double v51 = 1.0 / v0;
+    const double v52 = v0 - 0.5;
+    const double v53 = v51 * v51;
+    const double v54 = ((((-0.11361450011575464) * v53) + 0.06782859946004352) * v53) + (-0.022032025434103184);
+    const double v55 = (((((v54 * v53) + 0.006055636922500353) * v53) + (-0.0019063886109063305)) * v53) +
+        0.0008415293928525752;
+    const double v56 = (((((v55 * v53) + (-0.000595235510216659)) * v53) + 0.00079365077813379) * v53) +
+        (-0.0027777777777414107);
+    const double v57 = v52 * v18;
+    const double v58 = float64_of_int64(int64_of_float64(v52) & (-4294967296LL));
+    const double v59 = float64_of_int64(int64_of_float64(v18) & (-4294967296LL));
+    const double v60 = v52 - v58;
+    const double v61 = v18 - v59;
+    const double v62 = select_float64(v3, v57, v50 * v18);
+    const double v63 = select_float64(v3, -v52, select_float64(v23, -0.1214862905358496, 0.0));
+    const double v64 = v62 + v63;
+    const double v65 = v64 - v62;
+    const double v66 = (((((v58 * v59) - v57) + (v58 * v61)) + (v60 * v59)) + (v60 * v61)) + ((v52 * v19) + ((v51 * ((v56 * v53)
+        + 0.08333333333333331)) + 0.41893853320467267));
+    const double v67 = select_float64(v3, v66, (v50 * v19) + (select_float64(v23, -1.0512796339341318e-17, 0.0) + v49));
+    const double v68 = select_float64(-(int64_t)(v0 >= 1.0715086071862673e+301), 0.0, v67 + ((v62 - (v64 - v65)) + (v63 -
+        v65)));
+    return select_float64(-(int64_t)(x == INFINITY), x, v64 + v68);
+}
+
+INLINE float digamma_of_positive_float32(float x) {
+    const int32_t v0 = int32_of_float32(x);
+    const int32_t v1 = v0 & 2147483647;
+    const double v2 = select_float64((int64_t)-(int32_t)(v1 < 8388608), (double)v1 * 1.401298464324817e-45,
+        (double)float32_of_int32(v1));
+    const double v3 = select_float64((int64_t)-(int32_t)(v0 < 0), -v2, v2);
+    const int64_t v4 = -(int64_t)(v3 < 1.0);
+    const int64_t v5 = -(int64_t)(v3 >= 2.75);
+    const double v6 = 1.0 / v3;
+    const double v7 = select_float64(v4, v3, v3 - 1.0);
+    const double v8 = v7 - 0.75;
+    const double v9 = ((((-7.92721431095437e-05) * v8) + 0.00029159111652907356) * v8) + (-0.0004054906678037517);
+    const double v10 = (((((v9 * v8) + 0.0003786587194637741) * v8) + (-0.0006771887622374946)) * v8) + 0.0014778765363986494;
+    const double v11 = (((((v10 * v8) + (-0.0026341969660041613)) * v8) + 0.004495634071479029) * v8) + (-0.00789050119415583);
+    const double v12 = (((((v11 * v8) + 0.013983522239219613) * v8) + (-0.02489266172265899)) * v8) + 0.04479996634712008;
+    const double v13 = (((((v12 * v8) + (-0.08228543478855817)) * v8) + 0.15712009992577983) * v8) + (-0.32625463044687614);
+    const int64_t v14 = int64_of_float64(v3);
+    const int64_t v15 = (v14 - 4604544271217802189LL) >> 52LL;
+    const double v16 = float64_of_int64(v14 - (v15 << 52LL));
+    const double v17 = (v16 - 1.0) * (1.0 / (v16 + 1.0));
+    const double v18 = v17 * v17;
+    const double v19 = ((((0.23617756739094517 * v18) + 0.28534970952302885) * v18) + 0.40000386104867364) * v18;
+    const double v20 = (float64_of_int64(v15 + 4843621399236968448LL) - 6755399441055744.0) * 0.6931471805599453;
+    const double v21 = select_float64(-(int64_t)(v3 < INFINITY), v20 + (v17 * (((v19 + 0.6666666523929964) * v18) +
+        2.0000000000084324)), v3);
+    const double v22 = v6 * v6;
+    const double v23 = select_float64(v5, v21, (v7 - 0.4616321449683623) * ((v13 * v8) + 0.8581832172122287)) +
+        (select_float64(v5, -0.5, select_float64(v4, -1.0, 0.0)) * v6);
+    const double v24 = ((((0.003779582837974146 * v22) + (-0.003816665422057972)) * v22) + 0.003953559964983762) * v22;
+    const double v25 = select_float64(v5, 0.0 - (v22 * (((v24 + (-0.008333108785105563)) * v22) + 0.08333333277810587)),
+        -3.8696054857960516e-17);
+    return (float)select_float64(-(int64_t)(v3 == INFINITY), v3, v23 + (0.0 + v25));
+}
+
+INLINE double digamma_of_positive_float64(double x) {
+    const int64_t v0 = -(int64_t)(x < 1.0);
+    const int64_t v1 = -(int64_t)(x >= 2.75);
+    const double v2 = 1.0 / x;
+    const double v3 = select_float64(v0, x, x - 1.0);
+    const double v4 = v3 - 0.75;
+    const double v5 = ((((-8.573268198331544e-08) * v4) + 4.4392220940504484e-07) * v4) + (-8.028144236420675e-07);
+    const double v6 = (((((v5 * v4) + 4.579241276801617e-07) * v4) + (-6.04180581389236e-08)) * v4) + 1.3783698461900156e-06;
+    const double v7 = (((((v6 * v4) + (-3.968624583722955e-06)) * v4) + 6.057380551073398e-06) * v4) + (-8.954798397879872e-06);
+    const double v8 = (((((v7 * v4) + 1.596647519899287e-05) * v4) + (-2.9017526713873566e-05)) * v4) + 5.0796986049185255e-05;
+    const double v9 = (((((v8 * v4) + (-8.844289960084507e-05)) * v4) + 0.00015476008746767933) * v4) +
+        (-0.0002710739967053238);
+    const double v10 = (((((v9 * v4) + 0.0004746958768477391) * v4) + (-0.0008315005450441054)) * v4) + 0.0014573725179120097;
+    const double v11 = (((((v10 * v4) + (-0.0025566860782075766)) * v4) + 0.004491813908704202) * v4) + (-0.007910468810045035);
+    const double v12 = (((((v11 * v4) + 0.013985786172743897) * v4) + (-0.024890048487538993)) * v4) + 0.044799654453102654;
+    const double v13 = (((((v12 * v4) + (-0.0822855863558077)) * v4) + 0.15712011335203893) * v4) + (-0.32625462786810555);
+    const int64_t v14 = int64_of_float64(x);
+    const int64_t v15 = (v14 - 4604544271217802189LL) >> 52LL;
+    const double v16 = float64_of_int64(v15 + 4843621399236968448LL) - 6755399441055744.0;
+    const double v17 = float64_of_int64(v14 - (v15 << 52LL)) - 1.0;
+    const double v18 = (0.5 * v17) * v17;
+    const double v19 = v17 * (1.0 / (v17 + 2.0));
+    const double v20 = v19 * v19;
+    const double v21 = (((((0.1325104517628035 * v20) + 0.1325015225984964) * v20) + 0.15387089097838486) * v20) +
+        0.18181775707300832;
+    const double v22 = (((((v21 * v20) + 0.22222222646219045) * v20) + 0.2857142856909015) * v20) + 0.4000000000000623;
+    const double v23 = (v16 * 1.9082149292705877e-10) + (v19 * (v18 + (v20 * ((v22 * v20) + 0.6666666666666666))));
+    const double v24 = v16 * 0.6931471803691238;
+    const double v25 = v24 + v17;
+    const double v26 = ((v24 - v25) + v17) + (v23 - v18);
+    const double v27 = v25 + v26;
+    const double v28 = v2 * v2;
+    const double v29 = select_float64(v1, -0.5, select_float64(v0, -1.0, 0.0)) * v2;
+    const double v30 = select_float64(v1, v27, (v3 - 0.4616321449683623) * ((v13 * v4) + 0.8581832171262995));
+    const double v31 = v30 + v29;
+    const double v32 = v31 - v30;
+    const double v33 = (((((-12.7234502281439) * v28) + 11.864691302870087) * v28) + (-5.240779799884499)) * v28;
+    const double v34 = ((((v33 + 1.5212797988248907) * v28) + (-0.35297125566629095)) * v28) + 0.07934255354419496;
+    const double v35 = (((((v34 * v28) + (-0.020968615102043883)) * v28) + 0.00757320870416685) * v28) + (-0.00416663504759843);
+    const double v36 = (((((v35 * v28) + 0.003968253762674595) * v28) + (-0.008333333332805764)) * v28) + 0.0833333333333331;
+    const double v37 = ((v30 - (v31 - v32)) + (v29 - v32)) + select_float64(v1, (v26 - (v27 - v25)) - (v28 * v36),
+        -3.8696054857960516e-17);
+    return select_float64(-(int64_t)(x == INFINITY), x, v31 + v37);
+}

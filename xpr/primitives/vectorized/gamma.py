@@ -8,7 +8,8 @@ what the rounding of sums and products leaves out, for float32 that is not neede
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from xpr.dtypes import float32, int32
 from xpr.primitives.vectorized.coefficients import (
@@ -22,7 +23,14 @@ from xpr.primitives.vectorized.coefficients import (
     LGAMMA_FROM_LEAST,
     LONG_SINE_OF_HALF_TURNS,
     LONG_TANGENT_OF_HALF_TURNS,
+    SHORT_DIGAMMA_FAR,
+    SHORT_DIGAMMA_FROM_ZERO,
+    SHORT_LGAMMA_FAR,
+    SHORT_LGAMMA_FROM_1,
+    SHORT_LGAMMA_FROM_2,
+    SHORT_LGAMMA_FROM_LEAST,
 )
+from xpr.primitives.vectorized.exponentials import logarithm
 from xpr.primitives.vectorized.expressions import (
     Expression,
     polynomial,
@@ -40,31 +48,84 @@ def _widened(x: Expression) -> Expression:
     return select(x.bits_as(int32) < 0, -size, size)
 
 
-def lgamma(x: Expression) -> Expression:
-    return _lgamma(_widened(x), _rounded_sum, _rounded_product).to(float32)
-
-
-def digamma(x: Expression) -> Expression:
-    return _digamma(_widened(x), _rounded_sum, _rounded_product).to(float32)
-
-
-def long_lgamma(x: Expression) -> Expression:
-    return _lgamma(x, sum_in_parts, product_in_parts)
-
-
-def long_digamma(x: Expression) -> Expression:
-    return _digamma(x, sum_in_parts, product_in_parts)
-
-
-InParts = Callable[[Expression, Expression], tuple[Expression, Expression]]
-
-
 def _rounded_sum(x: Expression, y: Expression) -> tuple[Expression, Expression]:
     return x + y, x.constant(0)
 
 
 def _rounded_product(x: Expression, y: Expression) -> tuple[Expression, Expression]:
     return x * y, x.constant(0)
+
+
+def _rounded_logarithm(x: Expression) -> tuple[Expression, Expression]:
+    return logarithm(x), x.constant(0)
+
+
+class _Digits(NamedTuple):
+    """What gives a formula its digits: operations with what rounding leaves out, or with 0 for it, and polynomials."""
+
+    add: Callable[[Expression, Expression], tuple[Expression, Expression]]
+    multiply: Callable[[Expression, Expression], tuple[Expression, Expression]]
+    log: Callable[[Expression], tuple[Expression, Expression]]
+    lgamma_near: Sequence[Sequence[float]]
+    lgamma_far: Sequence[float]
+    digamma_near: Sequence[float]
+    digamma_far: Sequence[float]
+
+
+_LONG = _Digits(
+    sum_in_parts,
+    product_in_parts,
+    logarithm_in_parts,
+    (LGAMMA_FROM_1, LGAMMA_FROM_2, LGAMMA_FROM_LEAST),
+    LGAMMA_FAR,
+    DIGAMMA_FROM_ZERO,
+    DIGAMMA_FAR,
+)
+_ROUNDED = _LONG._replace(add=_rounded_sum, multiply=_rounded_product)
+_SHORT = _Digits(  # of positive float32 numbers, where nothing cancels
+    _rounded_sum,
+    _rounded_product,
+    _rounded_logarithm,
+    (SHORT_LGAMMA_FROM_1, SHORT_LGAMMA_FROM_2, SHORT_LGAMMA_FROM_LEAST),
+    SHORT_LGAMMA_FAR,
+    SHORT_DIGAMMA_FROM_ZERO,
+    SHORT_DIGAMMA_FAR,
+)
+
+
+def lgamma(x: Expression) -> Expression:
+    return _lgamma(_widened(x), _ROUNDED).to(float32)
+
+
+def digamma(x: Expression) -> Expression:
+    return _digamma(_widened(x), _ROUNDED).to(float32)
+
+
+def long_lgamma(x: Expression) -> Expression:
+    return _lgamma(x, _LONG)
+
+
+def long_digamma(x: Expression) -> Expression:
+    return _digamma(x, _LONG)
+
+
+# Of positive numbers, in half of the time; for functions in C, which see whether there are others.
+
+
+def lgamma_of_positive(x: Expression) -> Expression:
+    return _lgamma_of_positive(_widened(x), _SHORT).to(float32)
+
+
+def digamma_of_positive(x: Expression) -> Expression:
+    return _digamma_of_positive(_widened(x), _SHORT).to(float32)
+
+
+def long_lgamma_of_positive(x: Expression) -> Expression:
+    return _lgamma_of_positive(x, _LONG)
+
+
+def long_digamma_of_positive(x: Expression) -> Expression:
+    return _digamma_of_positive(x, _LONG)
 
 
 # -- The logarithm of gamma
@@ -76,41 +137,52 @@ _PI_SQUARED_PARTS = math.pi**2, 6.265295508739711e-16
 _HUGE = 2.0**1000  # products overflow beyond, and have no other part
 
 
-def _lgamma_of_one_plus(x: Expression) -> tuple[Expression, Expression]:
+def _lgamma_of_one_plus(x: Expression, tables: Sequence[Sequence[float]]) -> tuple[Expression, Expression]:
     """lgamma(1 + x) in two parts, -1/2 <= x <= 3/2."""
     is_first, is_last = x < _FIRST, x > _LAST
     is_middle = ~(is_first | is_last)
     f = select(is_first, x, x - select(is_last, x.constant(1), _LEAST))
-    tables = LGAMMA_FROM_1, LGAMMA_FROM_2, LGAMMA_FROM_LEAST
     rest = polynomial_where([is_first, is_last], f, tables) * select(is_middle, f * f, f)
     least, least_rest = (select(is_middle, x.constant(-part), 0.0) for part in LEAST_LGAMMA_PARTS)
     return least, least_rest + rest
 
 
-def _lgamma(x: Expression, add: InParts, multiply: InParts) -> Expression:
-    """By Stirling's series from 3.5 on, as lgamma(x - 1) + log(x - 1) from 2.5 on, as lgamma(1 + x) - log|x| where
-    x is from -1/2 to 1/2; and of smaller numbers log(pi / |x sin(pi x)|) - lgamma(-x).
+def _lgamma_in_parts(x: Expression, digits: _Digits) -> tuple[Expression, Expression]:
+    """lgamma(x) of numbers from -1/2 on, lgamma(-x) of smaller ones: by Stirling's series where |x| is 3.5 and more, as
+    lgamma(x - 1) + log(x - 1) from 2.5 on, as lgamma(1 + x) - log|x| where |x| is at most 1/2.
     """
     size = abs(x)
     is_small, is_shifted, is_far = size <= 0.5, size > 2.5, size >= 3.5
     above_one = size - 1.0
     argument = select(is_small | is_far, size, select(is_shifted, above_one, 1.0))
-    high, low = logarithm_in_parts(argument)
-    first, rest = _lgamma_of_one_plus(select(is_small, x, select(is_shifted, size - 2.0, above_one)))
+    high, low = digits.log(argument)
+    from_one = select(is_small, x, select(is_shifted, size - 2.0, above_one))
+    first, rest = _lgamma_of_one_plus(from_one, digits.lgamma_near)
     sign = select(is_small, x.constant(-1), 1.0)
     inverse, shifted = 1.0 / size, size - 0.5
-    series = inverse * polynomial(inverse * inverse, LGAMMA_FAR)
-    product, product_rest = multiply(shifted, high)
-    value, lost = add(select(is_far, product, sign * high), select(is_far, -shifted, first))
+    series = inverse * polynomial(inverse * inverse, digits.lgamma_far)
+    product, product_rest = digits.multiply(shifted, high)
+    value, lost = digits.add(select(is_far, product, sign * high), select(is_far, -shifted, first))
     small = select(is_far, product_rest + (shifted * low + (series + _FAR_CONSTANT)), sign * low + rest) + lost
-    small = select(size >= _HUGE, 0.0, small)
+    return value, select(size >= _HUGE, 0.0, small)
+
+
+def _lgamma_of_positive(x: Expression, digits: _Digits) -> Expression:
+    value, small = _lgamma_in_parts(x, digits)
+    return select(x.equals(math.inf), x, value + small)
+
+
+def _lgamma(x: Expression, digits: _Digits) -> Expression:
+    """log(pi / |x sin(pi x)|) - lgamma(-x) where x < -1/2."""
+    size = abs(x)
+    value, small = _lgamma_in_parts(x, digits)
     turns = size - size.round()
     square = turns * turns
-    sine, sine_rest = add(turns, turns * square * polynomial(square, LONG_SINE_OF_HALF_TURNS))  # over pi
-    sine, lost = multiply(size, sine)  # of pi x, times x / pi
+    sine, sine_rest = digits.add(turns, turns * square * polynomial(square, LONG_SINE_OF_HALF_TURNS))  # over pi
+    sine, lost = digits.multiply(size, sine)  # of pi x, times x / pi
     sine_high, sine_low = logarithm_in_parts(abs(sine))
     sine_low = sine_low + (lost + size * sine_rest) / sine
-    reflected, lost = add(sine_high, value)
+    reflected, lost = digits.add(sine_high, value)
     result = select(x < -0.5, -(reflected + (lost + (sine_low + small))), value + small)
     is_pole = size.equals(0) | size.equals(math.inf) | ((x < -0.5) & sine.equals(0))
     return select(is_pole, math.inf, result)
@@ -122,32 +194,44 @@ def _lgamma(x: Expression, add: InParts, multiply: InParts) -> Expression:
 _MISSING = DIGAMMA_ZERO_PARTS[1] * sum(c * (_LEAST - 0.75) ** k for k, c in enumerate(DIGAMMA_FROM_ZERO))
 
 
-def _digamma(x: Expression, add: InParts, multiply: InParts) -> Expression:
-    """By an asymptotic series from 2.75 on, by a polynomial from 1 on, as digamma(1 + x) - 1 / x from 0 on; and of
-    negative numbers as digamma(1 - x) + pi / tan(-pi x).
+def _digamma_in_parts(
+    size: Expression, is_reflected: Expression | None, digits: _Digits
+) -> tuple[Expression, Expression]:
+    """digamma(|x|), and digamma(1 + |x|) where it will be reflected: by an asymptotic series from 2.75 on, by a
+    polynomial from 1 on, as digamma(1 + x) - 1 / x from 0 on.
     """
-    size = abs(x)
-    is_negative, is_small, is_far = x < 0.0, size < 1.0, size >= 2.75
+    is_small, is_far = size < 1.0, size >= 2.75
     inverse = 1.0 / size
     above_one = select(is_small, size, size - 1.0)
-    near = (above_one - DIGAMMA_ZERO_PARTS[0]) * polynomial(above_one - 0.75, DIGAMMA_FROM_ZERO)
-    high, low = logarithm_in_parts(size)
+    near = (above_one - DIGAMMA_ZERO_PARTS[0]) * polynomial(above_one - 0.75, digits.digamma_near)
+    high, low = digits.log(size)
     square = inverse * inverse
-    times = select(is_far, x.constant(-0.5), select(is_small, x.constant(-1), 0.0))
-    part = select(is_negative, times + 1.0, times) * inverse
-    value, value_rest = add(select(is_far, high, near), part)
-    value_rest = value_rest + select(is_far, low - square * polynomial(square, DIGAMMA_FAR), -_MISSING)
+    times = select(is_far, size.constant(-0.5), select(is_small, size.constant(-1), 0.0))
+    part = (times if is_reflected is None else select(is_reflected, times + 1.0, times)) * inverse
+    value, rest = digits.add(select(is_far, high, near), part)
+    return value, rest + select(is_far, low - square * polynomial(square, digits.digamma_far), -_MISSING)
+
+
+def _digamma_of_positive(x: Expression, digits: _Digits) -> Expression:
+    value, rest = _digamma_in_parts(x, None, digits)
+    return select(x.equals(math.inf), x, value + rest)
+
+
+def _digamma(x: Expression, digits: _Digits) -> Expression:
+    """digamma(1 - x) + pi / tan(-pi x) of negative numbers."""
+    size, is_negative = abs(x), x < 0.0
+    value, value_rest = _digamma_in_parts(size, is_negative, digits)
     turns = size - size.round()
     is_quarter = abs(turns) > 0.25
     f = select(is_quarter, times_sign(turns.constant(0.5), turns) - turns, turns)
     square_of_f = f * f
     series = f * square_of_f * polynomial(square_of_f, LONG_TANGENT_OF_HALF_TURNS)
-    tangent, tangent_rest = add(f, series)  # over pi
+    tangent, tangent_rest = digits.add(f, series)  # over pi
     reciprocal = 1.0 / tangent
-    product, lost = multiply(select(is_quarter, tangent.constant(_PI_SQUARED_PARTS[0]), reciprocal), tangent)
+    product, lost = digits.multiply(select(is_quarter, tangent.constant(_PI_SQUARED_PARTS[0]), reciprocal), tangent)
     of_quarter = lost + (tangent * _PI_SQUARED_PARTS[1] + tangent_rest * _PI_SQUARED_PARTS[0])
     of_rest = reciprocal * (((1.0 - product) - lost) - reciprocal * tangent_rest)
-    cotangent, lost = add(select(is_quarter, product, reciprocal), value)  # times pi
+    cotangent, lost = digits.add(select(is_quarter, product, reciprocal), value)  # times pi
     cotangent_rest = select(is_quarter, of_quarter, of_rest)
     reflected = cotangent + (lost + (cotangent_rest + value_rest))
     result = select(is_negative, reflected, select(size.equals(math.inf), size, value + value_rest))

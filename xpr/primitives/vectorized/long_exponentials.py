@@ -275,5 +275,9 @@ def cube_root(x: Expression) -> Expression:
 
 
 lower_exponential_minus_one = on_cpu(
-    "expm1", "stablehlo.exponential_minus_one", exponentials.exponential_minus_one, exponential_minus_one
+    "expm1",
+    "stablehlo.exponential_minus_one",
+    exponentials.exponential_minus_one,
+    exponential_minus_one,
+    has_vector_code=True,
 )

@@ -37,6 +37,7 @@ def on_cpu(
     beyond: Mapping[np.dtype, float | Formula] = MappingProxyType({}),
     double_from: int = _MANY,
     in_c: Collection[np.dtype] = (),
+    has_vector_code: bool = False,
 ) -> Lower:
     """A lowering rule that writes a formula for CPU, where there are many elements; some are computed by it in C.
 
@@ -52,6 +53,8 @@ def on_cpu(
         several devices does always.
       double_from: the number of elements from which on `double` is written.
       in_c: dtypes of which C computes many elements, too: where it takes XLA longest to compile the formula.
+      has_vector_code: whether XLA has vectors of float32 for few elements, too. Then C computes them only where it need
+        not wait for operands that are computed: XLA would compute all in one loop.
     """
     formulas = {float16: single, bf16: single, float32: single, float64: double}
     of_dtypes = {float32: single, float64: double}
@@ -69,8 +72,9 @@ def on_cpu(
         bound = beyond.get(_computed_in(aval.dtype))
         many = double_from if aval.dtype == float64 else _MANY
         most = _MOST_IN_C if _computed_in(aval.dtype) in in_c else many
-        if formula and aval.size < most and name in native.ELEMENTWISE and native_calls.are_possible(b, aval):
-            return _computed_in_c(b, name, repeated(b, operands, aval.shape), aval)
+        may_call = aval.size < most and name in native.ELEMENTWISE and native_calls.are_possible(b, aval)
+        if formula and may_call and not (has_vector_code and aval.dtype != float64 and _are_computed(b, operands)):
+            return _computed_in_c(b, name, operands, aval)
         if formula is None or aval.size < many or (bound is not None and b.may_be_partitioned):
             return without(b, operands, aval, params)
         operands = repeated(b, operands, aval.shape)
@@ -90,10 +94,19 @@ def _computed_in(dtype: np.dtype) -> np.dtype:
     return float64 if dtype == float64 else float32
 
 
+def _are_computed(b: Builder, operands: list[Value]) -> bool:
+    """Whether arrays are results of elementwise operations."""
+    return any(x.aval.ndim and x in b.definitions for x in operands)
+
+
 def _computed_in_c(b: Builder, name: str, operands: list[Value], aval: ShapedArray) -> list[Value]:
+    """The result of a call; the second of two operands may stay one number."""
     dtype = _computed_in(aval.dtype)
-    target, operands = native.elementwise_target(name, dtype), [b.convert(x, dtype) for x in operands]
-    return [b.convert(native_calls.call_of_elements(b, target, operands, aval.update(dtype=dtype)), aval.dtype)]
+    first, *others = [b.convert(x, dtype) for x in operands]
+    is_number = [x.aval.ndim == 0 for x in others]
+    operands = [*repeated(b, [first], aval.shape), *others]
+    target, result = native.elementwise_target(name, dtype), aval.update(dtype=dtype)
+    return [b.convert(native_calls.call_of_elements(b, target, operands, result, *is_number), aval.dtype)]
 
 
 def _is_any_beyond(b: Builder, bound: float | Formula, values: list[Expression]) -> Value:
