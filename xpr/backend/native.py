@@ -1,8 +1,9 @@
 """Functions in C that programs on CPU call, if a C compiler was there when the package was installed.
 
 They sort, select, find maxima, accumulate, reduce and multiply small arrays, convolve, compute elementwise functions,
-draw random bits, make permutations of pivots, and call LAPACK with few threads. Without them, or with XPR_NATIVE=0 in
-the environment, programs do the same in operations of XLA. c/allocator.c is about XLA's own memory.
+draw random bits, make permutations of pivots, decompose small matrices, and call LAPACK with few threads. Without them,
+or with XPR_NATIVE=0 in the environment, programs do the same in operations of XLA. c/allocator.c is about XLA's own
+memory.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ REDUCE = "xpr_reduce"  # in c/reduce.c
 CUMULATIVE = "xpr_cumulative"  # in c/cumulative.c
 CONVOLUTION = "xpr_convolution"  # in c/convolution.c
 PERMUTATION = "xpr_permutation"  # in c/permutation.c
+SMALL_LU, SMALL_CHOLESKY, SMALL_SOLVE = "xpr_small_lu", "xpr_small_cholesky", "xpr_small_solve"  # in c/small_matrices.c
 ELEMENTWISE = (  # in c/elementwise.c
     "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "expm1", "log1p",
     "log", "pow", "cbrt", "lgamma", "digamma", "erf_inv", "rem",
@@ -56,7 +58,7 @@ _OF_ELEMENTS = frozenset(
 )
 _TARGETS = (
     SORT, ORDER, SELECT, TOP_K, TRUE_INDICES, INDEX, THREEFRY, MATVEC, MATMUL, REDUCE, CUMULATIVE, CONVOLUTION,
-    PERMUTATION, *sorted(_OF_ELEMENTS),
+    PERMUTATION, SMALL_LU, SMALL_CHOLESKY, SMALL_SOLVE, *sorted(_OF_ELEMENTS),
 )  # fmt: skip
 THREADED = "xpr_threaded_"  # names of routines that c/lapack.c calls begin so
 _lock = threading.Lock()

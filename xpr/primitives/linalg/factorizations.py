@@ -25,7 +25,7 @@ from xpr.primitives.dynamic_slices import dynamic_slice, dynamic_update_slice
 from xpr.primitives.elementwise import add, eq, mul, scalar, sub
 from xpr.primitives.elementwise_rules import NOT_LINEAR
 from xpr.primitives.elementwise_while import written
-from xpr.primitives.linalg import library_calls
+from xpr.primitives.linalg import library_calls, small_matrices
 from xpr.primitives.linalg.matrices import (
     adjoint,
     batch_stacks,
@@ -93,6 +93,8 @@ def _cholesky_lower(b: Builder, operands: list[Value], avals: list[ShapedArray])
     (a,), (out,) = operands, avals
     if not out.size:
         return [a]
+    if small_matrices.are_small(b, out, small_matrices.LARGEST_CHOLESKY):
+        return small_matrices.lower_cholesky(b, a)
     on_cpu, on_cuda = ("potrf", {"uplo": "U"}), ("cusolver_potrf_ffi", {"lower": False})
     target, attributes = library_calls.routine(b, "cholesky", out, on_cpu, on_cuda)
     flipped = written(b, lambda x: [transposed(x)], [a])
@@ -325,6 +327,8 @@ def _lu_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> li
     if not out.size:
         positions = written(b, lambda: [broadcasted_iota(dtypes.int32, order.shape, order.ndim - 1)], [])
         return [operands[0], b.constant(0, pivots), *positions]
+    if small_matrices.are_small(b, out):
+        return small_matrices.lower_lu(b, operands[0], avals)
     target, _ = library_calls.routine(b, "lu", out, ("getrf", {}), ("cusolver_getrf_ffi", {}))
     info = ShapedArray(out.shape[:-2], dtypes.int32)
     factors, chosen, info_value = library_calls.call(b, target, operands, [out, pivots, info], stack, {}, {0: 0})

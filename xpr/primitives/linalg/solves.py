@@ -18,7 +18,7 @@ from xpr.core.primitive import Primitive, is_linear, register
 from xpr.errors import UnsupportedRule
 from xpr.primitives.elementwise import add, mul, neg, sub
 from xpr.primitives.elementwise_while import written
-from xpr.primitives.linalg import library_calls
+from xpr.primitives.linalg import library_calls, small_matrices
 from xpr.primitives.linalg.matrices import (
     LAPACK_DTYPES,
     along_rows,
@@ -89,7 +89,7 @@ def _triangular_lower(
     b: Builder, operands: list[Value], avals: list[ShapedArray], *, left_side: bool, lower: bool, transpose_a: bool,
     conjugate_a: bool, unit_diagonal: bool,
 ) -> list[Value]:  # fmt: skip
-    """LAPACK's trsm on CPU; for many tiny matrices XLA's own, which solves all at once and takes longer to compile.
+    """LAPACK's trsm on CPU, C for small matrices, and without that XLA's own for many tiny ones.
 
     LAPACK solves the transposed problem, X^T op(A)^T = B^T, whose matrices by columns are these by rows.
     """
@@ -100,6 +100,9 @@ def _triangular_lower(
     conjugate_a = conjugate_a and out.dtype in dtypes.COMPLEX
     if conjugate_a and not transpose_a:
         (a,), conjugate_a = written(b, lambda x: [conjugated(x)], [a]), False
+    if small_matrices.are_small(b, a.aval) and small_matrices.are_small(b, out):
+        flags = dict(left_side=left_side, lower=lower, transpose_a=transpose_a, unit_diagonal=unit_diagonal)
+        return small_matrices.lower_triangular_solve(b, a, rhs, **flags)
     n = a.aval.shape[-1]
     if b.platform != "cpu" or a.aval.is_symbolic or (n <= _TINY and a.aval.size >= _MANY * n * n):
         how = "ADJOINT" if conjugate_a else "TRANSPOSE" if transpose_a else "NO_TRANSPOSE"
