@@ -71,6 +71,7 @@ _EXACT = frozenset(
 _ARC_TANGENTS = ('chlo.atan"', "chlo.atan ", "stablehlo.atan2")  # as texts have them
 _SMALL_TYPES = ("f16", "f8E", "f4E", "i4")
 _CALLS_THAT_ADD = (native.MATMUL, native.MATVEC, native.REDUCE)
+_CALLS_WITH_BUFFERS = re.compile(f'"(?:{"|".join((native.MATMUL, *native.OF_ELEMENTS))})"')
 # Functions that the emitters compute by formulas of their own.
 _OF_EMITTERS = frozenset({"chlo.tan", "stablehlo.tan"})
 _STORES = frozenset({"func.return", "stablehlo.concatenate"})
@@ -291,8 +292,11 @@ def _reads_across_rows(operation: _Operation) -> bool:
     return operation.name in _ACROSS_ROWS or (operation.name == "stablehlo.reduce" and operation.several == ":2")
 
 
-def _is_product(operation: _Operation) -> bool:
-    return operation.name in _PRODUCTS or native.MATMUL in operation.rest
+def _has_own_buffer(operation: _Operation) -> bool:
+    """Whether it is a product, or computed in C element by element."""
+    return operation.name in _PRODUCTS or (
+        operation.name == "stablehlo.custom_call" and _CALLS_WITH_BUFFERS.search(operation.rest) is not None
+    )
 
 
 def _adds_up(operations: list[_Operation]) -> bool:
@@ -309,11 +313,11 @@ def _adds_up(operations: list[_Operation]) -> bool:
 def _overwrites_many(operations: list[_Operation], work: Workload) -> bool:
     """Whether functions of elements that overwrite their operand have so many of them that it counts.
 
-    Results of products, convolutions and loops have buffers of their own, which the next function of the elements
+    Results of products, convolutions, loops and C have buffers of their own, which the next function of the elements
     overwrites. Without the fusion emitters LLVM doesn't know that each element is read before it is written, and
     computes one at a time.
     """
-    products = [operation.size for operation in operations if _is_product(operation)]
+    products = [operation.size for operation in operations if _has_own_buffer(operation)]
     if not work.has_loops:
         is_slow = any(_SLOW.fullmatch(operation.name) and operation.size for operation in operations)
         return sum(products) > (_FEW_OVERWRITTEN if is_slow else _FEW_OVERWRITTEN_FAST)

@@ -50,7 +50,7 @@ def elementwise_target(name: str, dtype: np.dtype) -> str:
     return f"xpr_{name}_{dtype.name}"
 
 
-_OF_ELEMENTS = frozenset(
+OF_ELEMENTS = tuple(
     elementwise_target(name, dtype)
     for name in ELEMENTWISE
     for dtype in (float32, float64)
@@ -58,7 +58,7 @@ _OF_ELEMENTS = frozenset(
 )
 _TARGETS = (
     SORT, ORDER, SELECT, TOP_K, TRUE_INDICES, INDEX, THREEFRY, MATVEC, MATMUL, REDUCE, CUMULATIVE, CONVOLUTION,
-    PERMUTATION, SMALL_LU, SMALL_CHOLESKY, SMALL_SOLVE, *sorted(_OF_ELEMENTS),
+    PERMUTATION, SMALL_LU, SMALL_CHOLESKY, SMALL_SOLVE, *OF_ELEMENTS,
 )  # fmt: skip
 THREADED = "xpr_threaded_"  # names of routines that c/lapack.c calls begin so
 _lock = threading.Lock()

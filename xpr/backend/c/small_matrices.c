@@ -49,8 +49,7 @@ struct call {
         long long m = call->sizes[0], n = call->sizes[1], k = m < n ? m : n;                                             \
         number *x = (number *)call->results[0] + from * m * n;                                                           \
         int32_t *pivots = (int32_t *)call->results[1] + from * k, *order = (int32_t *)call->results[2] + from * m;       \
-        if (x != (const number *)call->operands[0] + from * m * n)                                                       \
-            memcpy(x, (const number *)call->operands[0] + from * m * n, (to - from) * m * n * sizeof(number));           \
+        memcpy(x, (const number *)call->operands[0] + from * m * n, (to - from) * m * n * sizeof(number));               \
         for (; from < to; from++, x += m * n, pivots += k, order += m)                                                   \
             if (m == 2 && n == 2)                                                                                        \
                 lu_of_##number(x, pivots, order, 2, 2);                                                                  \
@@ -116,8 +115,7 @@ struct call {
         long long n = call->sizes[0], m = call->sizes[1];                                                                \
         number *x = (number *)call->results[0] + from * n * m;                                                           \
         const number *a = (const number *)call->operands[0] + from * n * n;                                              \
-        const number *b = (const number *)call->operands[1] + from * n * m;                                              \
-        if (x != b) memcpy(x, b, (to - from) * n * m * sizeof(number));                                                  \
+        memcpy(x, (const number *)call->operands[1] + from * n * m, (to - from) * n * m * sizeof(number));               \
         for (; from < to; from++, x += n * m, a += n * n)                                                                \
             if (n == 2 && m == 1)                                                                                        \
                 solve_##number(x, a, 2, 1, call->flags);                                                                 \
