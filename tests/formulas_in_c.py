@@ -28,7 +28,7 @@ from xpr.primitives.vectorized.rule import FORMULAS
 FILE = Path(native.LIBRARY).with_name("formulas.h")
 WIDTH, LONG = 128, 90  # characters of a line, and of an expression that has a name
 
-# By their names in C, formulas that programs are not written with.
+# Formulas that only C has, by their names there.
 FURTHER: dict[str, dict[np.dtype, Formula]] = {
     "lgamma_of_positive": {float32: gamma.lgamma_of_positive, float64: gamma.long_lgamma_of_positive},
     "digamma_of_positive": {float32: gamma.digamma_of_positive, float64: gamma.long_digamma_of_positive},
@@ -52,7 +52,7 @@ INLINE {to_type} {to}_of_{of}({of_type} x) {{
 """
 SELECT = """
 INLINE {type} select_{name}({mask} condition, {type} x, {type} y) {{
-    return {back}(({to}(x) & condition) | ({to}(y) & ~condition));
+    return {chosen};
 }}
 """
 TYPES = {float32: "float", float64: "double", int32: "int32_t", int64: "int64_t", uint32: "uint32_t"}
@@ -197,8 +197,10 @@ def text() -> str:
     for dtype in TYPES:
         mask = int64 if dtype.itemsize == 8 else int32
         is_float = dtype in (float32, float64)
-        to, back = (f"{mask.name}_of_{dtype.name}", f"{dtype.name}_of_{mask.name}") if is_float else ("", "")
-        parts.append(SELECT.format(type=TYPES[dtype], name=dtype.name, mask=TYPES[mask], to=to, back=back))
+        x, y = (f"{mask.name}_of_{dtype.name}({v})" if is_float else v for v in "xy")
+        chosen = f"({x} & condition) | ({y} & ~condition)"
+        chosen = f"{dtype.name}_of_{mask.name}({chosen})" if is_float else chosen
+        parts.append(SELECT.format(type=TYPES[dtype], name=dtype.name, mask=TYPES[mask], chosen=chosen))
     for name in native.ELEMENTWISE:
         for dtype, (formula, beyond) in FORMULAS[name].items():
             parts.append(function(name, formula, dtype))

@@ -1,9 +1,12 @@
 """Elementwise functions that are arithmetic on CPU: their accuracy, special values, and where they are used."""
 
+import ast
 import ctypes
 import platform
+import re
 import shutil
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +17,7 @@ from tests import accuracy, formulas_in_c
 from tests.accuracy import ROWS, worst_error
 from tests.helpers import run_python
 from xpr import lax
+from xpr import numpy as jnp
 from xpr.backend import native
 from xpr.compile.lower import lower_jaxpr
 from xpr.compile.platforms import lower_for_platforms
@@ -27,6 +31,9 @@ ROW = {row.name: row for row in ROWS}
 # Computed in float32, where JAX's errors are above one, too; those of quotients are only corrected where XLA contracts.
 OVER_ONE = {"asin": 1.2, "acos": 1.2, "sinh": 1.7, "cosh": 1.5, "asinh": 1.5, "atanh": 1.5}
 OVER_ONE_IF_NOT_CONTRACTED = {**OVER_ONE, "atan": 1.4, "atan2": 1.5}
+
+
+needs_c = pytest.mark.skipif(not native.available(), reason="the functions in C are not built (hatch_build.py)")
 
 
 def function(name):
@@ -134,18 +141,73 @@ def test_gamma_functions_of_numbers_that_are_mostly_positive(name, dtype):
     np.testing.assert_allclose(found, exact, rtol=1e-5 if dtype == "float32" else 1e-12, atol=1e-14)
 
 
+SHAPES = [((1000,), ()), ((), (1000,)), ((1000,), (1,)), ((30, 40), (30, 1)), ((30, 1), (1, 40)), ((30, 40), (1, 1))]
+
+
+@pytest.mark.parametrize("shapes", SHAPES)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("name", ["pow", "rem", "atan2"])
-def test_one_of_two_operands_is_a_number(name, dtype):
-    x = np.linspace(0.1, 9, 1000).astype(dtype)
-    reference = {"pow": np.power, "rem": np.fmod, "atan2": np.arctan2}[name]
-    number, fun = x.dtype.type(2.7), function(name)
+def test_one_of_two_operands_is_repeated(name, dtype, shapes):
+    rng = np.random.default_rng(0)
+    operands = [rng.uniform(0.5, 3, shape).astype(dtype) for shape in shapes]
+    exact = {"pow": np.power, "rem": np.fmod, "atan2": np.arctan2}[name](*operands)
+    tolerance = 4 * np.finfo(dtype).eps
     with enable_x64():
-        for operands in (x, number), (number, x):
-            found = xpr.jit(fun)(*operands)
-            np.testing.assert_allclose(
-                found, reference(*operands), rtol=4 * np.finfo(dtype).eps, atol=np.finfo(dtype).tiny
-            )
+        for fun in (function(name), getattr(lax, name)):
+            np.testing.assert_allclose(fun(*operands), exact, tolerance, np.finfo(dtype).tiny)
+        expanded = xpr.jit(lambda x, y: getattr(lax, name)(*jnp.broadcast_arrays(x, y)))
+        np.testing.assert_allclose(expanded(*operands), exact, tolerance, np.finfo(dtype).tiny)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", NAMES)
+def test_equal_elements_have_equal_results(name, dtype):
+    """Wherever they are in an array, and whichever thread computes them."""
+    with enable_x64():
+        for n in 575, 700, 100_003:
+            operands = [np.full(n, number, dtype) for number in ([1.3, 0.7] if len(ROW[name].domain) == 2 else [0.93])]
+            if name == "acosh":
+                operands = [operands[0] + 1]
+            assert np.unique(function(name)(*operands)).size == 1, n
+
+
+@pytest.mark.parametrize("name", ["lgamma", "digamma", "erf_inv"])
+def test_results_do_not_depend_on_threads(name):
+    """Of two threads that call at once one has no workers."""
+    x = np.random.default_rng(0).uniform(-0.9, 0.9, 100_003).astype(np.float32)
+    fun = function(name)
+    expected = np.asarray(fun(x))
+    with ThreadPoolExecutor(2) as threads:
+        for found in threads.map(lambda _: np.asarray(fun(x)), range(20)):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_one_number_that_is_repeated_is_computed_once():
+    for fun in (lambda x: lax.lgamma(jnp.full(1000, x)), lambda x: lax.pow(jnp.full((30, 40), x), jnp.ones((30, 40)))):
+        assert "xpr_" not in text(fun, np.float32(3))
+
+
+def test_loops_compute_many_elements_in_xla():
+    """C would compute them in the thread of Python, since XLA counts no operations in calls."""
+    many, some = np.ones(MANY, np.float32), np.ones(SOME, np.float32)
+    loop = lambda x: lax.fori_loop(0, 9, lambda i, x: lax.lgamma(x), x)
+    assert "xpr_lgamma" not in text(loop, many)
+    several = text(lambda x: [lax.lgamma(x + i) for i in range(3)], np.ones(1_000_000, np.float32))
+    assert several.count("xpr_lgamma") == (2 if native.available() else 0)
+    assert ("xpr_lgamma" in text(loop, some)) is native.available()
+
+
+@needs_c
+def test_flops_of_functions_in_c_are_counted():
+    x = np.ones(1000, np.float32)
+    assert xpr.jit(lax.lgamma).lower(x).compile().cost_analysis()["flops"] == 20_000
+    assert xpr.jit(lax.lgamma).lower(x).cost_analysis()["flops"] == 20_000
+    assert xpr.jit(lambda x: lax.pow(x, 2.5) + 1).lower(x).compile().cost_analysis()["flops"] > 20_000
+
+
+def test_remainders_of_16_bits_have_no_fusion_barrier():
+    x = np.ones(1000, np.float16)
+    assert "fusion_barrier" not in text(lax.rem, x, x)
 
 
 @pytest.mark.parametrize("in_c", [True, False])
@@ -230,6 +292,7 @@ def test_far_numbers_in_float64():
         assert abs(float(function("cos")(x)[7]) / -4.687165924254624e-19 - 1) < 1e-15
 
 
+@needs_c
 def test_where_formulas_are_used(request):
     few, some, many = (np.ones(n, np.float32) for n in (SOME - 1, MANY - 1, MANY))
     assert "@sin" in text(lax.sin, many) and "stablehlo.sine" not in text(lax.sin, many)
@@ -251,16 +314,18 @@ def test_where_formulas_are_used(request):
         assert "@rem" not in text(lax.rem, *np.ones((2, 16_383))) and "@rem" in text(lax.rem, *np.ones((2, 16_384)))
 
 
-@pytest.mark.skipif(not native.available(), reason="there are no functions in C")
+@needs_c
 def test_where_c_computes_many():
     """Functions whose formulas XLA takes longest to compile, up to two million elements."""
     for name, dtype in [("lgamma", "float32"), ("digamma", "float64"), ("erf_inv", "float32"), ("sin", "float64")]:
         with enable_x64():
-            called = [f"xpr_{name}_{dtype}" in text(getattr(lax, name), np.ones(n, dtype)) for n in (1 << 20, 1 << 21)]
+            called = [
+                f"xpr_{name}_{dtype}" in text(getattr(lax, name), np.ones(n, dtype)) for n in (1 << 21, (1 << 21) + 1)
+            ]
         assert called == [True, False]
 
 
-@pytest.mark.skipif(not native.available(), reason="there are no functions in C")
+@needs_c
 @pytest.mark.parametrize(
     ("name", "dtype"), [(name, "float64") for name in NAMES] + [(name, "float32") for name in NAMES_IN_FLOAT32]
 )
@@ -272,7 +337,7 @@ def test_errors_in_c(name, dtype, monkeypatch):
 
 
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="the options are for x86")
-@pytest.mark.skipif(not native.available(), reason="there are no functions in C")
+@needs_c
 @pytest.mark.parametrize("processor", ["x86-64", "haswell"])
 def test_errors_in_c_on_other_processors(processor, tmp_path, monkeypatch):
     """Without fused operations, and with vectors of 256 bits. GCC takes the macro for it not to be GCC, which would
@@ -281,7 +346,11 @@ def test_errors_in_c_on_other_processors(processor, tmp_path, monkeypatch):
     if compiler is None:
         pytest.skip("there is no compiler")
     sources = [folder / "elementwise.c", folder / "threads.c"]
-    command = [compiler, "-O3", "-shared", "-fPIC", "-pthread", "-D__clang__", f"-march={processor}", *sources, "-lm"]
+    build = (
+        Path(__file__).parent.parent.joinpath("hatch_build.py").read_text()
+    )  # what it imports is only there in builds
+    options = ast.literal_eval(re.search(r"^OPTIONS = (.*)$", build, re.MULTILINE)[1])
+    command = [compiler, *options, "-shared", "-D__clang__", f"-march={processor}", *sources, "-lm"]
     subprocess.run([*command, "-o", tmp_path / "library.so"], check=True, capture_output=True)
     library = ctypes.CDLL(tmp_path / "library.so")
     monkeypatch.setattr(accuracy, "POINTS", 1 << 14)

@@ -77,8 +77,10 @@ def is_called_by(text: str) -> bool:
 
 _CALLED = re.compile(f'"({"|".join(_TARGETS)}|{THREADED}[a-z0-9_]*)"')
 _COUNTED = re.compile(
-    f'"({MATVEC}|{MATMUL}|{REDUCE}|{CUMULATIVE}|{THREEFRY}|{CONVOLUTION})".*?backend_config ?= ?"([0-9 ]+)"'
+    f'"({"|".join((MATVEC, MATMUL, REDUCE, CUMULATIVE, THREEFRY, CONVOLUTION, *OF_ELEMENTS))})"'
+    '.*?backend_config ?= ?"([0-9 ]+)"'
 )
+_FLOPS_OF_ELEMENT = 20  # some, as of a polynomial
 FLOPS_OF_THREEFRY = 115  # for each element: 20 rounds of 5, five injections of the key of 3
 _FLOPS: dict[str, Callable[..., float]] = {  # of the numbers that a call has as its text
     MATVEC: lambda itemsize, rows, columns, along_rows: 2 * rows * columns,
@@ -89,6 +91,7 @@ _FLOPS: dict[str, Callable[..., float]] = {  # of the numbers that a call has as
         2 * images * summed * rows * columns * features * math.prod(window[:2])
     ),
     THREEFRY: lambda n, *are_arrays: FLOPS_OF_THREEFRY * n,
+    **dict.fromkeys(OF_ELEMENTS, lambda n, *is_number: _FLOPS_OF_ELEMENT * n),
 }
 
 
@@ -97,7 +100,7 @@ def with_flops(costs: Mapping[str, float], text: str) -> dict[str, float]:
 
     The text is that of the program, StableHLO or HLO.
     """
-    total = costs.get("flops", 0.0)
+    total = max(costs.get("flops", 0.0), 0.0)  # XLA has -1 where it knows of none
     for name, numbers in _COUNTED.findall(text):
         total += _FLOPS[name](*map(float, numbers.split()))
     return {**costs, "flops": total} if total else dict(costs)

@@ -265,7 +265,10 @@ _lower_rem = on_cpu(
 def _rem_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
     """A remainder. The formula gets a fusion barrier, or XLA would compute it again for each reader."""
     (rem,) = _lower_rem(b, operands, avals)
-    is_formula = b.definitions.get(rem, ("",))[0] not in ("stablehlo.remainder", "stablehlo.custom_call")
+    name, sources, _ = b.definitions.get(rem, ("", (), ""))
+    if name == "stablehlo.convert":  # to 16 bits
+        name = b.definitions.get(sources[0], ("",))[0]
+    is_formula = name not in ("stablehlo.remainder", "stablehlo.custom_call")
     needs_barrier = b.platform == "cpu" and b.runs_once and rem.aval.dtype in FLOATS and is_formula
     return [b.fusion_barrier(rem) if needs_barrier else rem]
 

@@ -49,16 +49,13 @@ def call(
     return b.ops("stablehlo.custom_call", operands, results, _properties(target, sizes, operands, results, in_place))
 
 
-def call_of_elements(
-    b: Builder, target: str, operands: list[Value], result: ShapedArray, is_number: bool = False
-) -> Value:
+def call_of_elements(b: Builder, target: str, operands: list[Value], result: ShapedArray) -> Value:
     """Calls a function that computes each element of its result from those of its operands at the same place.
 
     Such a call counts as an elementwise operation, and equal ones are one. The second operand may be one number.
     """
-    sizes = [result.size, int(is_number)] if len(operands) > 1 else [result.size]
-    properties = _properties(target, sizes, operands, [result], False)
-    value = b.op("stablehlo.custom_call", operands, result, properties)
+    sizes = [result.size, *(int(x.aval.ndim == 0) for x in operands[1:])]
+    value = b.op("stablehlo.custom_call", operands, result, _properties(target, sizes, operands, [result], False))
     if len(operands) == 1 and operands[0] in b.varied:
         b.varied.add(value)
     return value

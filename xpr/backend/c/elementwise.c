@@ -13,68 +13,80 @@
 #include "text.h"
 #include "threads.h"
 
-enum { BLOCK = 128 }; /* elements, of which all may be positive, and in which a number is repeated */
+enum { BLOCK = 128 }; /* elements that are computed together */
 
-typedef void (*function)(void *result, const void *x, const void *y, long long n);
+typedef void (*function)(void *result, const void *x, const void *y); /* of a block */
 
 struct call {
-    function of_arrays;
+    function of_block;
     char *result;
     const char *x, *y;
     size_t bytes; /* of an element */
-    long long is_number; /* whether `y` is one */
+    long long n;
+    int y_is_number;
 };
 
-static void compute_some(void *argument, long long from, long long to) {
+static void fill(char *to, const void *element, size_t bytes, size_t size) {
+    memcpy(to, element, bytes < size ? bytes : size);
+    for (size_t known = bytes; known < size; known *= 2) memcpy(to + known, to, known < size - known ? known : size - known);
+}
+
+/* In the last block the last element is repeated: an element's result doesn't depend on how threads divide the blocks, or on
+   whether the compiler contracts products and sums where there are fewer elements than a vector has. */
+static void compute_blocks(void *argument, long long from, long long to) {
     const struct call *call = argument;
-    char *result = call->result + from * call->bytes;
-    const char *x = call->x + from * call->bytes;
-    if (!call->is_number) {
-        call->of_arrays(result, x, call->y + from * call->bytes, to - from);
-        return;
+    size_t bytes = call->bytes, block = BLOCK * bytes;
+    char number[BLOCK * sizeof(double)], x[sizeof number], y[sizeof number], result[sizeof number];
+    if (call->y_is_number) fill(number, call->y, bytes, block);
+    for (; from < to && (from + 1) * BLOCK <= call->n; from++)
+        call->of_block(call->result + from * block, call->x + from * block, call->y_is_number ? number : call->y + from * block);
+    if (from == to) return;
+    size_t rest = call->n * bytes - from * block;
+    memcpy(x, call->x + from * block, rest);
+    fill(x + rest, x + rest - bytes, bytes, block - rest);
+    if (!call->y_is_number) {
+        memcpy(y, call->y + from * block, rest);
+        fill(y + rest, y + rest - bytes, bytes, block - rest);
     }
-    char repeated[BLOCK * sizeof(double)];
-    memcpy(repeated, call->y, call->bytes);
-    for (size_t known = call->bytes; known < BLOCK * call->bytes; known *= 2) memcpy(repeated + known, repeated, known);
-    for (; from < to; from += BLOCK, result += BLOCK * call->bytes, x += BLOCK * call->bytes)
-        call->of_arrays(result, x, repeated, to - from < BLOCK ? to - from : BLOCK);
+    call->of_block(result, x, call->y_is_number ? number : y);
+    memcpy(call->result + from * block, result, rest);
 }
 
 #define PARAMETERS void *result, const void **operands, const char *text, size_t length, void *status
 
 /* "n": the results for n elements, which take about so many nanoseconds each. Of two operands "n 0"; "n 1" where the second
    one is a number. */
-static inline void compute(PARAMETERS, int count, function of_arrays, size_t bytes, double nanoseconds) {
+static inline void compute(PARAMETERS, int count, function of_block, size_t bytes, double nanoseconds) {
     long long numbers[2] = {0, 0};
     (void)status;
     read_numbers(text, length, numbers, count);
-    struct call call = {of_arrays, result, operands[0], operands[count - 1], bytes, numbers[1]};
-    xpr_parallel_for(compute_some, &call, numbers[0], nanoseconds);
+    struct call call = {of_block, result, operands[0], operands[count - 1], bytes, numbers[0], numbers[1] != 0};
+    xpr_parallel_for(compute_blocks, &call, (numbers[0] + BLOCK - 1) / BLOCK, BLOCK * nanoseconds);
 }
 
 #define NEVER(...) 0
 
 /* By the formula, and by `exact` where that doesn't hold. */
-#define DEFINE_LOOP(name, formula, number, arguments, is_beyond, exact)                                                  \
-    FOR_EACH_PROCESSOR static void name(void *results, const void *of_x, const void *of_y, long long n) {                \
+#define DEFINE_BLOCK(name, formula, number, arguments, is_beyond, exact)                                                 \
+    FOR_EACH_PROCESSOR static void name(void *results, const void *of_x, const void *of_y) {                             \
         number *restrict result = results;                                                                               \
         const number *restrict x = of_x, *restrict y = of_y;                                                             \
         int64_t any = 0;                                                                                                 \
         (void)y;                                                                                                         \
-        for (long long i = 0; i < n; i++) {                                                                              \
+        for (int i = 0; i < BLOCK; i++) {                                                                                \
             result[i] = formula arguments;                                                                               \
             any |= is_beyond arguments;                                                                                  \
         }                                                                                                                \
-        for (long long i = 0; any && i < n; i++)                                                                         \
+        for (int i = 0; any && i < BLOCK; i++)                                                                           \
             if (is_beyond arguments) result[i] = exact arguments;                                                        \
     }
 #define DEFINE_CALL(name, number, nanoseconds, count)                                                                    \
     void xpr_##name(PARAMETERS) {                                                                                        \
-        compute(result, operands, text, length, status, count, name##_of_arrays, sizeof(number), nanoseconds);           \
+        compute(result, operands, text, length, status, count, block_of_##name, sizeof(number), nanoseconds);            \
     }
 
 #define DEFINE(name, number, nanoseconds, is_beyond, exact)                                                              \
-    DEFINE_LOOP(name##_of_arrays, name, number, (x[i]), is_beyond, exact)                                                \
+    DEFINE_BLOCK(block_of_##name, name, number, (x[i]), is_beyond, exact)                                                \
     DEFINE_CALL(name, number, nanoseconds, 1)
 #define DEFINE_BOTH(name, of_float, of_double)                                                                           \
     DEFINE(name##_float32, float, of_float, NEVER, NEVER)                                                                \
@@ -83,22 +95,18 @@ static inline void compute(PARAMETERS, int count, function of_arrays, size_t byt
     DEFINE(name##_float32, float, of_float, NEVER, NEVER)                                                                \
     DEFINE(name##_float64, double, of_double, name##_is_beyond_float64, name)
 #define DEFINE_OF_TWO(name, number, nanoseconds, is_beyond, exact)                                                       \
-    DEFINE_LOOP(name##_of_arrays, name, number, (x[i], y[i]), is_beyond, exact)                                          \
+    DEFINE_BLOCK(block_of_##name, name, number, (x[i], y[i]), is_beyond, exact)                                          \
     DEFINE_CALL(name, number, nanoseconds, 2)
 
 /* Of positive numbers by a shorter formula, which takes half of the time. */
 #define DEFINE_GAMMA_OF(name, dtype, number, nanoseconds)                                                                \
-    DEFINE_LOOP(name##_##dtype##_of_any, name##_##dtype, number, (x[i]), NEVER, NEVER)                                   \
-    DEFINE_LOOP(name##_##dtype##_of_positive, name##_of_positive_##dtype, number, (x[i]), NEVER, NEVER)                  \
-    FOR_EACH_PROCESSOR static void name##_##dtype##_of_arrays(                                                           \
-        void *result, const void *of_x, const void *y, long long n) {                                                    \
+    DEFINE_BLOCK(any_of_##name##_##dtype, name##_##dtype, number, (x[i]), NEVER, NEVER)                                  \
+    DEFINE_BLOCK(positive_of_##name##_##dtype, name##_of_positive_##dtype, number, (x[i]), NEVER, NEVER)                 \
+    FOR_EACH_PROCESSOR static void block_of_##name##_##dtype(void *result, const void *of_x, const void *y) {            \
         const number *x = of_x;                                                                                          \
-        for (long long i = 0; i < n; i += BLOCK) {                                                                       \
-            long long count = n - i < BLOCK ? n - i : BLOCK, positive = 0;                                               \
-            for (long long j = 0; j < count; j++) positive += x[i + j] > 0;                                              \
-            (positive == count ? name##_##dtype##_of_positive : name##_##dtype##_of_any)(                                \
-                (number *)result + i, x + i, y, count);                                                                  \
-        }                                                                                                                \
+        int positive = 0;                                                                                                \
+        for (int i = 0; i < BLOCK; i++) positive += x[i] > 0;                                                            \
+        (positive == BLOCK ? positive_of_##name##_##dtype : any_of_##name##_##dtype)(result, x, y);                      \
     }                                                                                                                    \
     DEFINE_CALL(name##_##dtype, number, nanoseconds, 1)
 #define DEFINE_GAMMA(name, of_float, of_double)                                                                          \

@@ -45,15 +45,15 @@ INLINE double select_float64(int64_t condition, double x, double y) {
 }
 
 INLINE int32_t select_int32(int32_t condition, int32_t x, int32_t y) {
-    return (((x) & condition) | ((y) & ~condition));
+    return (x & condition) | (y & ~condition);
 }
 
 INLINE int64_t select_int64(int64_t condition, int64_t x, int64_t y) {
-    return (((x) & condition) | ((y) & ~condition));
+    return (x & condition) | (y & ~condition);
 }
 
 INLINE uint32_t select_uint32(int32_t condition, uint32_t x, uint32_t y) {
-    return (((x) & condition) | ((y) & ~condition));
+    return (x & condition) | (y & ~condition);
 }
 
 INLINE float sin_float32(float x) {

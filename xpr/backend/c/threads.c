@@ -29,7 +29,25 @@ static struct {
     void *argument;
     long long n;
     int parts;
+    unsigned mode; /* of floating-point numbers: the caller's, to which XLA's threads take subnormal ones for zeros */
 } job;
+
+#ifdef __SSE__
+#include <xmmintrin.h>
+static unsigned get_mode(void) {
+    return _mm_getcsr();
+}
+static void set_mode(unsigned mode) {
+    _mm_setcsr(mode);
+}
+#else
+static unsigned get_mode(void) {
+    return 0;
+}
+static void set_mode(unsigned mode) {
+    (void)mode;
+}
+#endif
 
 /* Each thread begins elsewhere, always at the same part, which may still be in its cache. */
 static void compute_parts(int thread) {
@@ -64,6 +82,7 @@ static void *work(void *thread) {
         if (begins) atomic_fetch_add(&at_work, 1);
         pthread_mutex_unlock(&lock);
         if (!begins) continue;
+        set_mode(job.mode);
         compute_parts((int)(intptr_t)thread);
         if (atomic_fetch_sub(&at_work, 1) > 1) continue;
         pthread_mutex_lock(&lock);
@@ -123,7 +142,7 @@ void xpr_parallel_for(part_function part, void *argument, long long n, double na
     }
     if (!atomic_load(&workers)) start_workers();
     pthread_mutex_lock(&lock);
-    job.part = part, job.argument = argument, job.n = n;
+    job.part = part, job.argument = argument, job.n = n, job.mode = get_mode();
     job.parts = (int)(parts < PARTS ? parts < n ? parts : n : n < PARTS ? n : PARTS);
     atomic_store(&taken, 0);
     is_open = 1;

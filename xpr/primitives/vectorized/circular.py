@@ -22,7 +22,7 @@ from xpr.primitives.vectorized.coefficients import (
     TANGENT_OF_QUARTER_TURNS,
 )
 from xpr.primitives.vectorized.expressions import Expression, polynomial, ratio, select, times_sign, whole_bits
-from xpr.primitives.vectorized.rule import DTYPES, on_cpu
+from xpr.primitives.vectorized.rule import on_cpu
 
 _BOUNDS = (2.0**51, 2.0**77, 2.0**103)  # between the ranges
 _TINY = 2.0**-13  # below it sin(x) = x = tan(x) to a third of an ulp
@@ -139,4 +139,4 @@ def long_tangent(x: Expression) -> Expression:
 _BEYOND = {float64: REACH}
 lower_sine = on_cpu("sin", "stablehlo.sine", sine, long_sine, _BEYOND, in_c={float64})
 lower_cosine = on_cpu("cos", "stablehlo.cosine", cosine, long_cosine, _BEYOND, in_c={float64})
-lower_tangent = on_cpu("tan", "stablehlo.tan", tangent, long_tangent, _BEYOND, in_c=DTYPES)
+lower_tangent = on_cpu("tan", "stablehlo.tan", tangent, long_tangent, _BEYOND, in_c={float64})

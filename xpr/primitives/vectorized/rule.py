@@ -22,7 +22,9 @@ Lower = Callable[..., list[Value]]
 
 _MANY = 4096  # elements: a formula takes milliseconds to compile, and nanoseconds less for each element
 _SOME = 512  # elements, from which on a call of C is faster than what XLA has: a thousand take 5 us in place of 6 to 30
-_MOST_IN_C = 1 << 21  # elements: XLA counts no operations in a call, so that the thread of Python computes them
+# Elements of a program: XLA counts no operations in calls, and so has the thread of Python compute them, if there is
+# nothing else.
+_MOST_IN_C = 1 << 21
 DTYPES = (float32, float64)  # that formulas compute in; 16-bit floats are converted
 
 # By the name of a function and the dtype: its formula, and where that doesn't hold, as `beyond` below.
@@ -53,8 +55,8 @@ def on_cpu(
         several devices does always.
       double_from: the number of elements from which on `double` is written.
       in_c: dtypes of which C computes many elements, too: where it takes XLA longest to compile the formula.
-      has_vector_code: whether XLA has vectors of float32 for few elements, too. Then C computes them only where it need
-        not wait for operands that are computed: XLA would compute all in one loop.
+      has_vector_code: whether XLA has vectors of float32 for few elements, too. Then C computes them only where their
+        operands are in memory: XLA computes operands in the same loop.
     """
     formulas = {float16: single, bf16: single, float32: single, float64: double}
     of_dtypes = {float32: single, float64: double}
@@ -69,13 +71,15 @@ def on_cpu(
         (aval,) = avals
         has_formula = b.platform == "cpu" and not b.draws and not aval.is_symbolic and aval.size >= _SOME
         formula = formulas.get(aval.dtype) if has_formula else None
-        bound = beyond.get(_computed_in(aval.dtype))
-        many = double_from if aval.dtype == float64 else _MANY
-        most = _MOST_IN_C if _computed_in(aval.dtype) in in_c else many
-        may_call = aval.size < most and name in native.ELEMENTWISE and native_calls.are_possible(b, aval)
-        if formula and may_call and not (has_vector_code and aval.dtype != float64 and _are_computed(b, operands)):
-            return _computed_in_c(b, name, operands, aval)
-        if formula is None or aval.size < many or (bound is not None and b.may_be_partitioned):
+        if formula is None:
+            return without(b, operands, aval, params)
+        computed_in, many = _computed_in(aval.dtype), double_from if aval.dtype == float64 else _MANY
+        is_fast = has_vector_code and computed_in == float32
+        if name in native.ELEMENTWISE and (aval.size < many or (computed_in in in_c and _may_c_compute_many(b, aval))):
+            if native_calls.are_possible(b, aval) and not _is_better_fused(b, operands, is_fast):
+                return _computed_in_c(b, name, operands, aval)
+        bound = beyond.get(computed_in)
+        if aval.size < many or (bound is not None and b.may_be_partitioned):
             return without(b, operands, aval, params)
         operands = repeated(b, operands, aval.shape)
         if bound is None:
@@ -94,19 +98,32 @@ def _computed_in(dtype: np.dtype) -> np.dtype:
     return float64 if dtype == float64 else float32
 
 
-def _are_computed(b: Builder, operands: list[Value]) -> bool:
-    """Whether arrays are results of elementwise operations."""
-    return any(x.aval.ndim and x in b.definitions for x in operands)
+def _may_c_compute_many(b: Builder, aval: ShapedArray) -> bool:
+    """Whether C may compute so many elements more in a program, of which it is known that it does so once."""
+    if not b.runs_once or b.module.work.in_c + aval.size > _MOST_IN_C:
+        return False
+    b.module.work.in_c += aval.size
+    return True
+
+
+def _is_better_fused(b: Builder, operands: list[Value], is_fast: bool) -> bool:
+    """Whether XLA computes less: of one number that is repeated, or of arrays that it need not write to memory."""
+    if (source := b.broadcast_source(operands[0])) and source[0].aval.size == 1:
+        return True
+    return is_fast and any(x.aval.ndim and x in b.definitions for x in operands)
 
 
 def _computed_in_c(b: Builder, name: str, operands: list[Value], aval: ShapedArray) -> list[Value]:
     """The result of a call; the second of two operands may stay one number."""
     dtype = _computed_in(aval.dtype)
-    first, *others = [b.convert(x, dtype) for x in operands]
-    is_number = [x.aval.ndim == 0 for x in others]
-    operands = [*repeated(b, [first], aval.shape), *others]
+    values = repeated(b, operands[:1], aval.shape)
+    for x in operands[1:]:
+        source = b.broadcast_source(x)
+        number = source[0] if source else x
+        values += [b.reshape(number, ())] if number.aval.size == 1 else repeated(b, [x], aval.shape)
+    values = [b.convert(x, dtype) for x in values]
     target, result = native.elementwise_target(name, dtype), aval.update(dtype=dtype)
-    return [b.convert(native_calls.call_of_elements(b, target, operands, result, *is_number), aval.dtype)]
+    return [b.convert(native_calls.call_of_elements(b, target, values, result), aval.dtype)]
 
 
 def _is_any_beyond(b: Builder, bound: float | Formula, values: list[Expression]) -> Value:
