@@ -71,7 +71,6 @@ _EXACT = frozenset(
 _ARC_TANGENTS = ('chlo.atan"', "chlo.atan ", "stablehlo.atan2")  # as texts have them
 _SMALL_TYPES = ("f16", "f8E", "f4E", "i4")
 _CALLS_THAT_ADD = (native.MATMUL, native.MATVEC, native.REDUCE)
-_CALLS_WITH_BUFFERS = re.compile(f'"(?:{"|".join((native.MATMUL, *native.OF_ELEMENTS))})"')
 # Functions that the emitters compute by formulas of their own.
 _OF_EMITTERS = frozenset({"chlo.tan", "stablehlo.tan"})
 _STORES = frozenset({"func.return", "stablehlo.concatenate"})
@@ -296,7 +295,8 @@ def _reads_across_rows(operation: _Operation) -> bool:
 def _has_own_buffer(operation: _Operation) -> bool:
     """Whether it is a product, or computed in C element by element."""
     return operation.name in _PRODUCTS or (
-        operation.name == "stablehlo.custom_call" and _CALLS_WITH_BUFFERS.search(operation.rest) is not None
+        operation.name == "stablehlo.custom_call"
+        and (native.MATMUL in operation.rest or native.OF_ELEMENTS in operation.rest)
     )
 
 

@@ -81,7 +81,7 @@ static inline void compute(PARAMETERS, int count, function of_block, size_t byte
             if (is_beyond arguments) result[i] = exact arguments;                                                        \
     }
 #define DEFINE_CALL(name, number, nanoseconds, count)                                                                    \
-    void xpr_##name(PARAMETERS) {                                                                                        \
+    void xpr_elementwise_##name(PARAMETERS) {                                                                            \
         compute(result, operands, text, length, status, count, block_of_##name, sizeof(number), nanoseconds);            \
     }
 
