@@ -121,14 +121,13 @@ class Workload:
       has_hot_loops: whether some loops are several times slower on CPU if they are not unrolled.
       is_foreign: whether it has functions that others wrote.
       transposed: the number of elements of the largest array that it transposes.
-      in_c: how many elements, of large arrays, functions in C compute.
     """
 
     def __init__(self) -> None:
         self.elements = self.bytes = self.most_bytes = 0.0
         self.products = self.repeated_reductions = 0
         self.draws = self.has_loops = self.has_hot_loops = self.is_foreign = False
-        self.transposed = self.in_c = 0
+        self.transposed = 0
         self._reductions: set[Any] = set()  # the kinds of the long ones
 
     def add_operation(self, name: str, operands: Sequence[Any], result: Any) -> None:

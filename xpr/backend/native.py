@@ -71,7 +71,8 @@ def is_called_by(text: str) -> bool:
 
 
 _COUNTED = re.compile(
-    f'"({MATVEC}|{MATMUL}|{REDUCE}|{CUMULATIVE}|{THREEFRY}|{CONVOLUTION}|{OF_ELEMENTS})[a-z0-9_]*"'
+    f'"({MATVEC}|{MATMUL}|{REDUCE}|{CUMULATIVE}|{THREEFRY}|{CONVOLUTION}|{OF_ELEMENTS}'
+    f'|{SMALL_LU}|{SMALL_CHOLESKY}|{SMALL_SOLVE})[a-z0-9_]*"'
     '.*?backend_config ?= ?"([0-9 ]+)"'
 )
 _FLOPS_OF_ELEMENT = 20  # some, as of a polynomial
@@ -85,6 +86,9 @@ _FLOPS: dict[str, Callable[..., float]] = {  # of the numbers that a call has as
         2 * images * summed * rows * columns * features * math.prod(window[:2])
     ),
     THREEFRY: lambda n, *are_arrays: FLOPS_OF_THREEFRY * n,
+    SMALL_LU: lambda count, is_double, m, n: count * m * n * min(m, n),
+    SMALL_CHOLESKY: lambda count, is_double, n: count * n**3 / 3,
+    SMALL_SOLVE: lambda count, is_double, n, m, *flags: count * n * n * m,
     OF_ELEMENTS: lambda n, *is_number: _FLOPS_OF_ELEMENT * n,
 }
 

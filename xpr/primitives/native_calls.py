@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xpr.backend import native
-from xpr.backend.mlir_text import int_list
+from xpr.backend.mlir_text import int_array, int_list
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.dimensions.expressions import is_symbolic_dim
+from xpr.dtypes import float32
 
 # Bytes of the largest arrays that are reduced by calls alone, which XLA counts no operations in, so that the thread of
 # Python runs them: for some ten milliseconds.
@@ -49,16 +50,37 @@ def call(
     return b.ops("stablehlo.custom_call", operands, results, _properties(target, sizes, operands, results, in_place))
 
 
-def call_of_elements(b: Builder, target: str, operands: list[Value], result: ShapedArray) -> Value:
+def call_of_elements(
+    b: Builder, target: str, operands: list[Value], result: ShapedArray, takes_long: bool = False
+) -> Value:
     """Calls a function that computes each element of its result from those of its operands at the same place.
 
     Such a call counts as an elementwise operation, and equal ones are one. The second operand may be one number.
     """
     sizes = [result.size, *(int(x.aval.ndim == 0) for x in operands[1:])]
-    value = b.op("stablehlo.custom_call", operands, result, _properties(target, sizes, operands, [result], False))
+    further = [counted(b, operands[0])] if takes_long else []
+    values = [*operands, *further]
+    value = b.op("stablehlo.custom_call", values, result, _properties(target, sizes, values, [result], False))
     if len(operands) == 1 and operands[0] in b.varied:
         b.varied.add(value)
     return value
+
+
+_COUNTED = 1024  # additions: programs of fewer than 1,000 operations run in the thread of their caller
+
+
+def counted(b: Builder, x: Value) -> Value:
+    """An operand that a function doesn't read, for which XLA counts some operations, as it does none in the call.
+
+    Has it run the program in the background. It must depend on an operand `x`, or XLA computes it when it compiles.
+    """
+    first = b.op("stablehlo.slice", [b.reshape(x, (x.aval.size,))], x.aval.update(shape=(1,)), (
+        f"start_indices = {int_array([0])}, limit_indices = {int_array([1])}, strides = {int_array([1])}"
+    ))  # fmt: skip
+    numbers = ShapedArray((_COUNTED,), float32)
+    positions = b.op("stablehlo.iota", [], numbers, "iota_dimension = 0 : i64")
+    repeated = b.broadcast(b.reshape(b.convert(first, float32), ()), (_COUNTED,), ())
+    return b.op("stablehlo.add", [repeated, positions], numbers)
 
 
 def _properties(

@@ -36,7 +36,7 @@ static void fill(char *to, const void *element, size_t bytes, size_t size) {
 static void compute_blocks(void *argument, long long from, long long to) {
     const struct call *call = argument;
     size_t bytes = call->bytes, block = BLOCK * bytes;
-    char number[BLOCK * sizeof(double)], x[sizeof number], y[sizeof number], result[sizeof number];
+    _Alignas(64) char number[BLOCK * sizeof(double)], x[sizeof number], y[sizeof number], result[sizeof number];
     if (call->y_is_number) fill(number, call->y, bytes, block);
     for (; from < to && (from + 1) * BLOCK <= call->n; from++)
         call->of_block(call->result + from * block, call->x + from * block, call->y_is_number ? number : call->y + from * block);
@@ -69,8 +69,9 @@ static inline void compute(PARAMETERS, int count, function of_block, size_t byte
 /* By the formula, and by `exact` where that doesn't hold. */
 #define DEFINE_BLOCK(name, formula, number, arguments, is_beyond, exact)                                                 \
     FOR_EACH_PROCESSOR static void name(void *results, const void *of_x, const void *of_y) {                             \
-        number *restrict result = results;                                                                               \
-        const number *restrict x = of_x, *restrict y = of_y;                                                             \
+        typedef number __attribute__((may_alias)) element;                                                               \
+        element *restrict result = results;                                                                              \
+        const element *restrict x = of_x, *restrict y = of_y;                                                            \
         int64_t any = 0;                                                                                                 \
         (void)y;                                                                                                         \
         for (int i = 0; i < BLOCK; i++) {                                                                                \

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "processors.h"
 #include "text.h"
 #include "threads.h"
 
@@ -44,7 +45,7 @@ struct call {
             }                                                                                                            \
         }                                                                                                                \
     }                                                                                                                    \
-    static void lu_of_##number##s(void *argument, long long from, long long to) {                                        \
+    FOR_EACH_PROCESSOR static void lu_of_##number##s(void *argument, long long from, long long to) {                         \
         const struct call *call = argument;                                                                              \
         long long m = call->sizes[0], n = call->sizes[1], k = m < n ? m : n;                                             \
         number *x = (number *)call->results[0] + from * m * n;                                                           \
@@ -77,7 +78,7 @@ struct call {
         for (long long i = 0; i < n && !is_positive; i++)                                                                \
             for (long long j = 0; j <= i; j++) x[i * n + j] = NAN;                                                       \
     }                                                                                                                    \
-    static void cholesky_of_##number##s(void *argument, long long from, long long to) {                                  \
+    FOR_EACH_PROCESSOR static void cholesky_of_##number##s(void *argument, long long from, long long to) {                   \
         const struct call *call = argument;                                                                              \
         long long n = call->sizes[0];                                                                                    \
         number *x = (number *)call->results[0] + from * n * n;                                                           \
@@ -96,8 +97,9 @@ struct call {
 /* X of op(A) X = B, where X is n x m, or of X op(A) = B, where it is m x n. In terms of `a` and `x` it is a system of the first
    kind, whose matrices are by rows or by columns. */
 #define DEFINE_SOLVE(number)                                                                                             \
-    INLINE void solve_##number(number *x, const number *a, long long n, long long m, const long long *flags) {           \
-        int on_left = flags[0] != 0, is_transposed = flags[2] == on_left, is_lower = (flags[1] != 0) != is_transposed;   \
+    INLINE void solve_##number(                                                                                          \
+        number *restrict x, const number *restrict a, long long n, long long m, int on_left, const long long *flags) {   \
+        int is_transposed = flags[2] == on_left, is_lower = (flags[1] != 0) != is_transposed;   \
         long long row = is_transposed ? 1 : n, column = is_transposed ? n : 1, of_x = on_left ? m : 1;                   \
         long long next = on_left ? 1 : n;                                                                                \
         for (long long step = 0; step < n; step++) {                                                                     \
@@ -110,19 +112,21 @@ struct call {
                 for (long long c = 0; c < m; c++) x[i * of_x + c * next] /= a[i * (n + 1)];                              \
         }                                                                                                                \
     }                                                                                                                    \
-    static void solve_##number##s(void *argument, long long from, long long to) {                                        \
+    FOR_EACH_PROCESSOR static void solve_##number##s(void *argument, long long from, long long to) {                         \
         const struct call *call = argument;                                                                              \
         long long n = call->sizes[0], m = call->sizes[1];                                                                \
         number *x = (number *)call->results[0] + from * n * m;                                                           \
         const number *a = (const number *)call->operands[0] + from * n * n;                                              \
         memcpy(x, (const number *)call->operands[1] + from * n * m, (to - from) * n * m * sizeof(number));               \
         for (; from < to; from++, x += n * m, a += n * n)                                                                \
-            if (n == 2 && m == 1)                                                                                        \
-                solve_##number(x, a, 2, 1, call->flags);                                                                 \
+            if (!call->flags[0])                                                                                         \
+                solve_##number(x, a, n, m, 0, call->flags);                                                              \
+            else if (n == 2 && m == 1)                                                                                   \
+                solve_##number(x, a, 2, 1, 1, call->flags);                                                              \
             else if (n == 3 && m == 1)                                                                                   \
-                solve_##number(x, a, 3, 1, call->flags);                                                                 \
+                solve_##number(x, a, 3, 1, 1, call->flags);                                                              \
             else                                                                                                         \
-                solve_##number(x, a, n, m, call->flags);                                                                 \
+                solve_##number(x, a, n, m, 1, call->flags);                                                              \
     }
 
 DEFINE_LU(float, fabsf)

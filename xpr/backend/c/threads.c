@@ -29,22 +29,31 @@ static struct {
     void *argument;
     long long n;
     int parts;
-    unsigned mode; /* of floating-point numbers: the caller's, to which XLA's threads take subnormal ones for zeros */
+    uint64_t mode; /* of floating-point numbers: the caller's, to which XLA's threads take subnormal ones for zeros */
 } job;
 
-#ifdef __SSE__
+#if defined(__SSE__)
 #include <xmmintrin.h>
-static unsigned get_mode(void) {
+static uint64_t get_mode(void) {
     return _mm_getcsr();
 }
-static void set_mode(unsigned mode) {
-    _mm_setcsr(mode);
+static void set_mode(uint64_t mode) {
+    _mm_setcsr((unsigned)mode);
+}
+#elif defined(__aarch64__)
+static uint64_t get_mode(void) {
+    uint64_t mode;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
+    return mode;
+}
+static void set_mode(uint64_t mode) {
+    __asm__ volatile("msr fpcr, %0" : : "r"(mode));
 }
 #else
-static unsigned get_mode(void) {
+static uint64_t get_mode(void) {
     return 0;
 }
-static void set_mode(unsigned mode) {
+static void set_mode(uint64_t mode) {
     (void)mode;
 }
 #endif

@@ -16,7 +16,7 @@ from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray, Zero, aval_of
 from xpr.core.primitive import Primitive, is_linear, register
 from xpr.errors import UnsupportedRule
-from xpr.primitives.elementwise import add, mul, neg, sub
+from xpr.primitives.elementwise import add, div, mul, neg, sub
 from xpr.primitives.elementwise_while import written
 from xpr.primitives.linalg import library_calls, small_matrices
 from xpr.primitives.linalg.matrices import (
@@ -30,7 +30,7 @@ from xpr.primitives.linalg.matrices import (
     triangle,
     weak_if_all_are,
 )
-from xpr.primitives.shapes import expand_dims, instantiate, mapped_to, move_axis, reshape, squeeze
+from xpr.primitives.shapes import broadcast_to, expand_dims, instantiate, mapped_to, move_axis, reshape, squeeze
 from xpr.primitives.sharding_rules import batched_sharding
 from xpr.primitives.slicing import pad
 
@@ -82,6 +82,11 @@ def _triangular_reference(
     return [x if left_side else np.swapaxes(x, -1, -2)]
 
 
+def _divided(a: Any, b: Any) -> list[Any]:
+    """The solutions of systems of one equation each."""
+    return [div(b, broadcast_to(a, aval_of(b).shape))]
+
+
 _TINY, _MANY = 4, 256  # matrices up to this size; from this many on
 
 
@@ -89,7 +94,7 @@ def _triangular_lower(
     b: Builder, operands: list[Value], avals: list[ShapedArray], *, left_side: bool, lower: bool, transpose_a: bool,
     conjugate_a: bool, unit_diagonal: bool,
 ) -> list[Value]:  # fmt: skip
-    """LAPACK's trsm on CPU, C for small matrices, and without that XLA's own for many tiny ones.
+    """C for small matrices on CPU; without C XLA's own for many tiny ones; else LAPACK's trsm.
 
     LAPACK solves the transposed problem, X^T op(A)^T = B^T, whose matrices by columns are these by rows.
     """
@@ -100,7 +105,9 @@ def _triangular_lower(
     conjugate_a = conjugate_a and out.dtype in dtypes.COMPLEX
     if conjugate_a and not transpose_a:
         (a,), conjugate_a = written(b, lambda x: [conjugated(x)], [a]), False
-    if small_matrices.are_small(b, a.aval) and small_matrices.are_small(b, out):
+    if not a.aval.is_symbolic and a.aval.shape[-1] == 1 and out.dtype not in dtypes.COMPLEX:
+        return [rhs] if unit_diagonal else written(b, _divided, [a, rhs])
+    if small_matrices.are_small_systems(b, a.aval, out):
         flags = dict(left_side=left_side, lower=lower, transpose_a=transpose_a, unit_diagonal=unit_diagonal)
         return small_matrices.lower_triangular_solve(b, a, rhs, **flags)
     n = a.aval.shape[-1]

@@ -22,9 +22,7 @@ Lower = Callable[..., list[Value]]
 
 _MANY = 4096  # elements: a formula takes milliseconds to compile, and nanoseconds less for each element
 _SOME = 512  # elements, from which on a call of C is faster than what XLA has: a thousand take 5 us in place of 6 to 30
-# Elements of a program: XLA counts no operations in calls, and so has the thread of Python compute them, if there is
-# nothing else.
-_MOST_IN_C = 1 << 21
+_LONG = 1 << 16  # elements that C computes in the background, for a tenth of a millisecond and longer
 DTYPES = (float32, float64)  # that formulas compute in; 16-bit floats are converted
 
 # By the name of a function and the dtype: its formula, and where that doesn't hold, as `beyond` below.
@@ -75,7 +73,7 @@ def on_cpu(
             return without(b, operands, aval, params)
         computed_in, many = _computed_in(aval.dtype), double_from if aval.dtype == float64 else _MANY
         is_fast = has_vector_code and computed_in == float32
-        if name in native.ELEMENTWISE and (aval.size < many or (computed_in in in_c and _may_c_compute_many(b, aval))):
+        if name in native.ELEMENTWISE and (aval.size < many or computed_in in in_c):
             if native_calls.are_possible(b, aval) and not _is_better_fused(b, operands, is_fast):
                 return _computed_in_c(b, name, operands, aval)
         bound = beyond.get(computed_in)
@@ -98,17 +96,10 @@ def _computed_in(dtype: np.dtype) -> np.dtype:
     return float64 if dtype == float64 else float32
 
 
-def _may_c_compute_many(b: Builder, aval: ShapedArray) -> bool:
-    """Whether C may compute so many elements more in a program, of which it is known that it does so once."""
-    if not b.runs_once or b.module.work.in_c + aval.size > _MOST_IN_C:
-        return False
-    b.module.work.in_c += aval.size
-    return True
-
-
 def _is_better_fused(b: Builder, operands: list[Value], is_fast: bool) -> bool:
     """Whether XLA computes less: of one number that is repeated, or of arrays that it need not write to memory."""
-    if (source := b.broadcast_source(operands[0])) and source[0].aval.size == 1:
+    sources = [source[0] if (source := b.broadcast_source(x)) else x for x in operands]
+    if all(x.aval.size == 1 for x in sources):
         return True
     return is_fast and any(x.aval.ndim and x in b.definitions for x in operands)
 
@@ -123,7 +114,8 @@ def _computed_in_c(b: Builder, name: str, operands: list[Value], aval: ShapedArr
         values += [b.reshape(number, ())] if number.aval.size == 1 else repeated(b, [x], aval.shape)
     values = [b.convert(x, dtype) for x in values]
     target, result = native.elementwise_target(name, dtype), aval.update(dtype=dtype)
-    return [b.convert(native_calls.call_of_elements(b, target, values, result), aval.dtype)]
+    takes_long = aval.size >= _LONG
+    return [b.convert(native_calls.call_of_elements(b, target, values, result, takes_long), aval.dtype)]
 
 
 def _is_any_beyond(b: Builder, bound: float | Formula, values: list[Expression]) -> Value:
