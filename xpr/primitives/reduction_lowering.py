@@ -46,7 +46,6 @@ _OF_LIBRARY = 4096  # the fewest elements that the library reduces
 _OF_C = {"stablehlo.add": 0, "stablehlo.maximum": 1, "stablehlo.minimum": 2, "stablehlo.multiply": 3}
 _EXTREMES = ("stablehlo.maximum", "stablehlo.minimum")
 _NUMBERS_OF_C = {dtypes.float32: 0, dtypes.float64: 1, dtypes.int32: 2}
-_LARGEST, _ANY = (4, 1), (5, 3)  # of float64, and of bools
 _MANY = 32  # elements that are reduced to one; in some cases fewer, see `_called`
 _MANY_COLUMNS = 512  # elements of a row: C combines whole rows of so many in vectors
 _SMALL = 1 << 14  # elements of an array
@@ -159,22 +158,6 @@ def _called(
     kind = _OF_C[operation], _NUMBERS_OF_C[x.aval.dtype]
     sizes = math.prod(shape[:first]), n, math.prod(shape[end:])
     return native_calls.call(b, native.REDUCE, [*kind, *sizes], [x], [aval])[0]
-
-
-def lower_largest(b: Builder, x: Value) -> Value | None:
-    """The number of float64 with the largest absolute value, nan if all are; None where C is not called."""
-    return _of_all_in_c(b, x, _LARGEST) if x.aval.dtype == dtypes.float64 else None
-
-
-def lower_any(b: Builder, flags: Value) -> Value | None:
-    """Whether any of bools is true; None where C is not called."""
-    return _of_all_in_c(b, flags, _ANY)
-
-
-def _of_all_in_c(b: Builder, x: Value, kind: tuple[int, int]) -> Value | None:
-    if not (b.runs_once and native_calls.are_possible(b, x.aval)):
-        return None
-    return native_calls.call(b, native.REDUCE, [*kind, 1, x.aval.size, 1], [x], [x.aval.update(shape=())])[0]
 
 
 def _without_reshapes(b: Builder, x: Value) -> Value:

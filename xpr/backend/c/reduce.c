@@ -18,8 +18,6 @@ enum { TOGETHER = 32, TILE = 1024 }; /* rows, and numbers of each, that are summ
 #define MAXIMUM(x, y) ((y) > (x) | (y) != (y) ? (y) : (x)) /* nan where there is one; `||` would be a branch */
 #define MINIMUM(x, y) ((y) < (x) | (y) != (y) ? (y) : (x))
 
-#define LARGER(x, y) (fabs(y) > fabs(x) | (x) != (x) ? (y) : (x)) /* nan if there is nothing else */
-
 /* The same of five numbers, in fewer instructions; of maxima and minima only if none of the last four is nan. Of equal ones,
    which may be zeros, it is the first. */
 #define SUM_OF_FIVE(v, a, b, c, d) ((((v) + (a)) + (b)) + (c)) + (d)
@@ -28,7 +26,6 @@ enum { TOGETHER = 32, TILE = 1024 }; /* rows, and numbers of each, that are summ
 #define LESSER(x, y) ((y) < (x) ? (y) : (x))
 #define MAXIMUM_OF_FIVE(v, a, b, c, d) GREATER(v, GREATER(GREATER(a, b), GREATER(c, d)))
 #define MINIMUM_OF_FIVE(v, a, b, c, d) LESSER(v, LESSER(LESSER(a, b), LESSER(c, d)))
-#define LARGEST_OF_FIVE(v, a, b, c, d) LARGER(LARGER(v, LARGER(a, b)), LARGER(c, d))
 #define ARE_NAN(a, b, c, d) (__builtin_isunordered(a, b) | __builtin_isunordered(c, d))
 #define NEVER(a, b, c, d) 0
 
@@ -189,18 +186,15 @@ REDUCE(min_integer, int32_t, int32_t, MINIMUM, MINIMUM_OF_FIVE, NEVER, INT32_MAX
 REDUCE(product_float, float, float, PRODUCT, PRODUCT_OF_FIVE, NEVER, 1, NONE)
 REDUCE(product_double, double, double, PRODUCT, PRODUCT_OF_FIVE, NEVER, 1, NONE)
 REDUCE(product_integer, uint32_t, uint32_t, PRODUCT, PRODUCT_OF_FIVE, NEVER, 1, NONE)
-REDUCE(largest_double, double, double, LARGER, LARGEST_OF_FIVE, NEVER, 0, NONE)
 
 typedef void (*reduction)(void *result, const void *x, const long long *sizes);
-static const reduction reductions[5][3] = {
+static const reduction reductions[4][3] = {
     {xpr_sum_float, xpr_sum_double, xpr_sum_integer},
     {xpr_max_float, xpr_max_double, xpr_max_integer},
     {xpr_min_float, xpr_min_double, xpr_min_integer},
     {xpr_product_float, xpr_product_double, xpr_product_integer},
-    {NULL, xpr_largest_double, NULL},
 };
 
-enum { ANY = 5 };
 enum { PIECES = 32, MANY_ROWS = 8 * PIECES, LONG_ROW = 1 << 15, FEW_BLOCKS = 8 }; /* of few or long rows columns are divided */
 
 struct call {
@@ -252,17 +246,12 @@ static void reduce_block(struct call call, double nanoseconds) {
 }
 
 /* "operation dtype outer n inner": the sums (0), maxima (1), minima (2) or products (3) over the middle one of three axes of
-   float32 (0), float64 (1) or int32 (2); or the numbers of float64 whose absolute values are largest (4), nan counting least.
-   "5 3 1 n 1": whether any of n bools is true. */
+   float32 (0), float64 (1) or int32 (2). */
 void xpr_reduce(void *result, const void **operands, const char *text, size_t length, void *status) {
     long long numbers[5];
     (void)status;
     read_numbers(text, length, numbers, 5);
     long long operation = numbers[0], dtype = numbers[1], outer = numbers[2], n = numbers[3], inner = numbers[4];
-    if (operation == ANY) {
-        *(char *)result = memchr(operands[0], 1, n) != NULL;
-        return;
-    }
     struct call call = {reductions[operation][dtype], result, operands[0], dtype == 1 ? 8 : 4, n, inner};
     double nanoseconds = NANOSECONDS_A_BYTE * n * inner * call.bytes; /* for a block */
     if (outer > FEW_BLOCKS || nanoseconds < WORTH_A_THREAD) {

@@ -14,7 +14,7 @@ from xpr.core.avals import ShapedArray
 from xpr.dtypes import bf16, float16, float32, float64, int32
 from xpr.primitives import native_calls
 from xpr.primitives.elementwise_rules import repeated
-from xpr.primitives.reduction_lowering import lower_any, lower_largest, lower_reduction
+from xpr.primitives.reduction_lowering import lower_reduction
 from xpr.primitives.vectorized.expressions import Expression, Formula
 
 Lower = Callable[..., list[Value]]
@@ -73,8 +73,10 @@ def on_cpu(
             return without(b, operands, aval, params)
         computed_in, many = _computed_in(aval.dtype), double_from if aval.dtype == float64 else _MANY
         is_fast = has_vector_code and computed_in == float32
+        if _is_one_number(b, operands):
+            return without(b, operands, aval, params)
         if name in native.ELEMENTWISE and (aval.size < many or computed_in in in_c):
-            if native_calls.are_possible(b, aval) and not _is_better_fused(b, operands, is_fast):
+            if native_calls.are_possible(b, aval) and not (is_fast and _are_computed(b, operands)):
                 return _computed_in_c(b, name, operands, aval)
         bound = beyond.get(computed_in)
         if aval.size < many or (bound is not None and b.may_be_partitioned):
@@ -96,12 +98,15 @@ def _computed_in(dtype: np.dtype) -> np.dtype:
     return float64 if dtype == float64 else float32
 
 
-def _is_better_fused(b: Builder, operands: list[Value], is_fast: bool) -> bool:
-    """Whether XLA computes less: of one number that is repeated, or of arrays that it need not write to memory."""
+def _is_one_number(b: Builder, operands: list[Value]) -> bool:
+    """Whether the result is one number that is repeated, which XLA computes once."""
     sources = [source[0] if (source := b.broadcast_source(x)) else x for x in operands]
-    if all(x.aval.size == 1 for x in sources):
-        return True
-    return is_fast and any(x.aval.ndim and x in b.definitions for x in operands)
+    return all(x.aval.size == 1 for x in sources)
+
+
+def _are_computed(b: Builder, operands: list[Value]) -> bool:
+    """Whether an operation wrote one of the arrays, which XLA may have in its loop without writing it to memory."""
+    return any(x.aval.ndim and x in b.definitions for x in operands)
 
 
 def _computed_in_c(b: Builder, name: str, operands: list[Value], aval: ShapedArray) -> list[Value]:
@@ -119,19 +124,9 @@ def _computed_in_c(b: Builder, name: str, operands: list[Value], aval: ShapedArr
 
 
 def _is_any_beyond(b: Builder, bound: float | Formula, values: list[Expression]) -> Value:
-    """1 where one of the numbers is beyond the bound, 0 elsewhere.
-
-    XLA takes 30 to 40 ms more to compile a reduction of flags than a call of a function in C.
-    """
-    if isinstance(bound, float):
-        (x,) = values
-        largest = lower_largest(b, x.value)
-        if largest is not None:
-            return (abs(Expression(b, largest)) >= bound).to(int32).value
+    """1 where one of the numbers is beyond the bound, 0 elsewhere."""
     flags = (abs(values[0]) >= bound if isinstance(bound, float) else bound(*values)).value
-    found = lower_any(b, flags)
-    if found is None:
-        found = lower_reduction(b, flags, flags.aval.update(shape=()), range(flags.aval.ndim), "stablehlo.or", False)
+    found = lower_reduction(b, flags, flags.aval.update(shape=()), range(flags.aval.ndim), "stablehlo.or", False)
     return b.convert(found, int32)
 
 
