@@ -110,7 +110,7 @@ def test_rows_and_columns_in_other_places(both):
 def test_systems_of_one_equation_are_quotients(both):
     a, b = np.float32([[[2.0]], [[4.0]]]), np.float32([[[3.0, 5.0]], [[6.0, 8.0]]])
     for unit, expected in ((False, [[[1.5, 2.5]], [[1.5, 2.0]]]), (True, b)):
-        solve = lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True, unit_diagonal=unit)  # noqa: B023
+        solve = lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True, unit_diagonal=unit)  # noqa: B023  # called at once
         assert "xpr_" not in text(solve, a, b)
         for (found,) in both(solve, a, b):
             np.testing.assert_array_equal(found, expected)
