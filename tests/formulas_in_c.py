@@ -20,7 +20,7 @@ from xpr.backend import native
 from xpr.backend.stablehlo import Value
 from xpr.core.avals import ShapedArray
 from xpr.dtypes import bool_, float32, float64, int32, int64, uint32
-from xpr.primitives.vectorized import gamma
+from xpr.primitives.vectorized import gamma, remainders
 from xpr.primitives.vectorized.exponentials import logarithm
 from xpr.primitives.vectorized.expressions import Expression, Formula, select
 from xpr.primitives.vectorized.rule import FORMULAS
@@ -31,7 +31,9 @@ WIDTH, LONG = 128, 90  # characters of a line, and of an expression that has a n
 # Formulas that only C has, by their names there.
 FURTHER: dict[str, dict[np.dtype, Formula]] = {
     "lgamma_of_positive": {float32: gamma.lgamma_of_positive, float64: gamma.long_lgamma_of_positive},
+    "lgamma_of_small": {float32: gamma.lgamma_of_small},
     "digamma_of_positive": {float32: gamma.digamma_of_positive, float64: gamma.long_digamma_of_positive},
+    "rem_of_small_quotient": {float32: remainders.remainder_of_small_quotient},
 }
 
 HEAD = """\

@@ -255,6 +255,8 @@ def gamma_tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | N
     return {
         **long,
         **{f"SHORT_{name}": (*long[name][:4], count, long[name][5]) for name, count in counts.items()},
+        "RECIPROCAL_GAMMA": (
+            "1 / gamma(1 + x), 0 <= x <= 1", lambda x: mp.rgamma(1 + x), 0, 1, 13, lambda x: mp.gamma(1 + x)),
         "LONG_SINE_OF_HALF_TURNS": (
             "(sin(pi x) / (pi x) - 1) / x^2 in x^2, |x| <= 1/2",
             of_square(lambda x: mp.sin(mp.pi * x) / mp.pi, [1, -(mp.pi**2) / 6], 1), 0, mp.mpf("0.2501"), 8,

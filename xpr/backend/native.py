@@ -44,10 +44,11 @@ ELEMENTWISE = (
     "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "asinh", "acosh", "atanh", "expm1", "log1p",
     "log", "pow", "cbrt", "lgamma", "digamma", "erf_inv", "rem",
 )  # fmt: skip
+SIN_COS = "sin_cos"  # one such function, which has two results
 
 
 def elementwise_target(name: str, dtype: np.dtype) -> str:
-    """The function in C for one of `ELEMENTWISE` and float32 or float64; of "log" there is none for float32."""
+    """The function in C for one of `ELEMENTWISE` or `SIN_COS`, and float32 or float64; for "log" of float32 is none."""
     return f"{OF_ELEMENTS}{name}_{dtype.name}"
 
 
@@ -155,7 +156,7 @@ def _register() -> None:
     for dtype in INDEXED:
         for name, position in _INDEX_FUNCTIONS.items():
             library.xpr_set_index_function(index_function(name, dtype), _function_of_numpy(dtype, position))
-    of_elements = [elementwise_target(name, dtype) for name in ELEMENTWISE for dtype in (float32, float64)]
+    of_elements = [elementwise_target(name, dtype) for name in (*ELEMENTWISE, SIN_COS) for dtype in (float32, float64)]
     of_elements.remove(elementwise_target("log", float32))
     for name in (*_TARGETS, *of_elements):
         target = pycapsule(ctypes.cast(getattr(library, name), ctypes.c_void_p))

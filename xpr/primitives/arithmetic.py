@@ -33,7 +33,7 @@ from xpr.primitives.shapes import broadcast_to, full, mapped_to
 from xpr.primitives.sharding_rules import sums_alike
 from xpr.primitives.slicing import select
 from xpr.primitives.vectorized import remainders
-from xpr.primitives.vectorized.rule import DTYPES, on_cpu
+from xpr.primitives.vectorized.rule import DTYPES, OnCpu
 
 _MANY = 1000  # integers, which are divided faster several at a time
 
@@ -256,9 +256,9 @@ div = function_of(
     2,
 )
 
-_lower_rem = on_cpu(
+_lower_rem = OnCpu(
     "rem", _division_lower("stablehlo.remainder"), remainders.remainder, remainders.long_remainder,
-    {float64: remainders.is_beyond}, double_from=16_384, in_c=DTYPES,
+    {float64: remainders.is_beyond}, many_double=16_384, in_c=DTYPES,
 )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
 from xpr.dtypes import COMPLEX, float64, real_part_of, uint32, uint64
-from xpr.primitives.vectorized.circular import lower_cosine, lower_sine, lower_tangent
+from xpr.primitives.vectorized.circular import lower_sine_and_cosine, lower_tangent
 from xpr.primitives.vectorized.expressions import Expression, select, times_sign
 from xpr.primitives.vectorized.long_exponentials import lower_exponential_minus_one
 
@@ -119,7 +119,8 @@ def _limits_of_square_root(x: Expression, y: Expression, re: Expression, im: Exp
 
 
 def _sine_and_cosine(x: Expression) -> Parts:
-    return x.applied(lower_sine), x.applied(lower_cosine)
+    sine, cosine = lower_sine_and_cosine(x.builder, x.value, x.value.aval)
+    return Expression(x.builder, sine), Expression(x.builder, cosine)
 
 
 def _hyperbolic_sine_and_cosine(y: Expression) -> Parts:

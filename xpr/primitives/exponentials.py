@@ -14,7 +14,7 @@ from xpr.primitives.arithmetic import add, div, sub
 from xpr.primitives.complex_functions import real_or_complex
 from xpr.primitives.elementwise_rules import function_of, mul, scalar, unary
 from xpr.primitives.vectorized import exponentials, long_exponentials
-from xpr.primitives.vectorized.rule import on_cpu
+from xpr.primitives.vectorized.rule import OnCpu
 
 __all__ = [
     "exp", "exp2", "exp2_p", "exp_p", "expm1", "expm1_p", "log", "log1p", "log1p_p", "log_p", "logistic", "logistic_p",
@@ -65,7 +65,7 @@ log_p = unary(
     "log",
     fusion="vectorized",
     lowers_to=real_or_complex(
-        on_cpu("log", "stablehlo.log", None, long_exponentials.logarithm), complex_functions.logarithm
+        OnCpu("log", "stablehlo.log", None, long_exponentials.logarithm), complex_functions.logarithm
     ),
     reference=np.log,
     derivative=lambda x, y: div(scalar(1, x), x),
@@ -101,7 +101,7 @@ log1p_p = unary(
     "log1p",
     fusion="expensive",
     lowers_to=real_or_complex(
-        on_cpu(
+        OnCpu(
             "log1p",
             "stablehlo.log_plus_one",
             exponentials.logarithm_plus_one,

@@ -51,19 +51,24 @@ def call(
 
 
 def call_of_elements(
-    b: Builder, target: str, operands: list[Value], result: ShapedArray, takes_long: bool = False
-) -> Value:
-    """Calls a function that computes each element of its result from those of its operands at the same place.
+    b: Builder, target: str, operands: list[Value], results: list[ShapedArray], takes_long: bool = False
+) -> list[Value]:
+    """Calls a function that computes each element of its results from those of its operands at the same place.
 
-    Such a call counts as an elementwise operation, and equal ones are one. The second operand may be one number.
+    A call for one result counts as an elementwise operation, and equal ones are one. The second operand may be one
+    number.
     """
-    sizes = [result.size, *(int(x.aval.ndim == 0) for x in operands[1:])]
+    sizes = [results[0].size, *(int(x.aval.ndim == 0) for x in operands[1:])]
     further = [counted(b, operands[0])] if takes_long else []
     values = [*operands, *further]
-    value = b.op("stablehlo.custom_call", values, result, _properties(target, sizes, values, [result], False))
+    properties = _properties(target, sizes, values, results, False)
+    if len(results) == 1:
+        found = [b.op("stablehlo.custom_call", values, results[0], properties)]
+    else:
+        found = b.ops("stablehlo.custom_call", values, results, properties)
     if len(operands) == 1 and operands[0] in b.varied:
-        b.varied.add(value)
-    return value
+        b.varied.update(found)
+    return found
 
 
 _COUNTED = 1024  # additions: programs of fewer than 1,000 operations run in the thread of their caller

@@ -32,7 +32,7 @@ from xpr.primitives.exponentials import log
 from xpr.primitives.shapes import broadcast_to, full
 from xpr.primitives.slicing import select, select_n
 from xpr.primitives.vectorized import exponentials, long_exponentials
-from xpr.primitives.vectorized.rule import on_cpu
+from xpr.primitives.vectorized.rule import SOME, OnCpu
 
 __all__ = [
     "cbrt", "cbrt_p", "integer_pow", "integer_pow_p", "pow", "pow_p", "rsqrt", "rsqrt_p", "sqrt", "sqrt_p", "square",
@@ -169,15 +169,23 @@ def _pow_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> l
     return [b.op("stablehlo.clamp", [least, power, greatest], aval)]
 
 
-_lower_any_power = on_cpu("pow", _pow_lower, exponentials.power, long_exponentials.power, has_vector_code=True)
-_LOWER_BY_ROOT = {
-    n + 0.5: on_cpu(f"pow_{2 * n + 1}_halves", _pow_lower, exponentials.power_by_root(n), exponentials.power_by_root(n))
-    for n in (-1, 0, 1)  # three roundings would be off by 2.1 units in the last place
-}
+_lower_any_power = OnCpu("pow", _pow_lower, exponentials.power, long_exponentials.power, has_vector_code=True)
+
+
+def _lower_by_root(n: int) -> OnCpu:
+    """The rule for the exponent n + 1/2; three roundings would be off by 2.1 units in the last place."""
+    name = f"pow_{2 * n + 1}_halves"
+    if n in (-1, 0, 1):
+        formula = exponentials.power_by_root(n)
+        return OnCpu(name, _pow_lower, formula, formula, many=SOME, many_double=SOME)
+    return OnCpu(name, _lower_any_power, exponentials.power_by_wide_root(n), many=SOME)
+
+
+_LOWER_BY_ROOT = {n + 0.5: _lower_by_root(n) for n in range(-3, 4)}
 
 
 def _pow_lower_by_exponent(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
-    """By the square root where the exponent is a constant, -1/2, 1/2 or 3/2."""
+    """By the square root where the exponent is a constant, a few halves."""
     return _LOWER_BY_ROOT.get(b.known_number(operands[1]), _lower_any_power)(b, operands, avals)
 
 
@@ -250,7 +258,7 @@ cbrt_p = unary(
     "cbrt",
     fusion="expensive",
     over=FLOATS,
-    lowers_to=on_cpu("cbrt", "stablehlo.cbrt", exponentials.cube_root, long_exponentials.cube_root),
+    lowers_to=OnCpu("cbrt", "stablehlo.cbrt", exponentials.cube_root, long_exponentials.cube_root),
     reference=np.cbrt,
     derivative=lambda x, y: mul(scalar(1 / 3, x), integer_pow(y, -2)),
 )

@@ -47,7 +47,7 @@ from xpr.primitives.elementwise_while import iterate
 from xpr.primitives.shapes import broadcast_to, full
 from xpr.primitives.slicing import select
 from xpr.primitives.vectorized import error_function, gamma
-from xpr.primitives.vectorized.rule import DTYPES, on_cpu
+from xpr.primitives.vectorized.rule import DTYPES, OnCpu
 
 __all__ = [
     "bessel_i0e", "bessel_i0e_p", "bessel_i1e", "bessel_i1e_p", "digamma", "digamma_p", "erf", "erf_inv", "erf_inv_p",
@@ -179,7 +179,7 @@ erfc = function_of(
 )
 erf_inv_p = unary(
     "erf_inv", fusion="expensive", over=OVER, reference=pointwise(_erf_inv_of),
-    lowers_to=on_cpu("erf_inv", "chlo.erf_inv", error_function.erf_inv, error_function.long_erf_inv, in_c={float32}),
+    lowers_to=OnCpu("erf_inv", "chlo.erf_inv", error_function.erf_inv, error_function.long_erf_inv, in_c={float32}),
     derivative=lambda x, y: mul(scalar(1 / _TWO_OVER_ROOT_PI, x), exp(mul(y, y))),
 )  # fmt: skip
 erf_inv = function_of(
@@ -275,7 +275,7 @@ lgamma_p = unary(
     "lgamma",
     fusion="expensive",
     over=OVER,
-    lowers_to=on_cpu("lgamma", "chlo.lgamma", gamma.lgamma, gamma.long_lgamma, in_c=DTYPES),
+    lowers_to=OnCpu("lgamma", "chlo.lgamma", gamma.lgamma, gamma.long_lgamma, in_c=DTYPES),
     reference=pointwise(_lgamma_of),
     derivative=lambda x, y: digamma(x),
 )
@@ -286,7 +286,7 @@ lgamma = function_of(
 )
 digamma_p = unary(
     "digamma", fusion="expensive", over=OVER, reference=pointwise(_digamma_of),
-    lowers_to=on_cpu("digamma", "chlo.digamma", gamma.digamma, gamma.long_digamma, in_c=DTYPES),
+    lowers_to=OnCpu("digamma", "chlo.digamma", gamma.digamma, gamma.long_digamma, in_c=DTYPES),
     derivative=lambda x, y: polygamma(scalar(1, x), x),
 )  # fmt: skip
 digamma = function_of(

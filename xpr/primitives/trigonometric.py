@@ -16,7 +16,7 @@ from xpr.primitives.complex_functions import real_or_complex
 from xpr.primitives.elementwise_rules import elementwise, function_of, mul, repeated, scalar, unary
 from xpr.primitives.powers import rsqrt
 from xpr.primitives.vectorized import circular, exponentials, inverse_circular, long_exponentials
-from xpr.primitives.vectorized.rule import on_cpu
+from xpr.primitives.vectorized.rule import OnCpu
 
 __all__ = [
     "acos", "acos_p", "acosh", "acosh_p", "asin", "asin_p", "asinh", "asinh_p", "atan", "atan2", "atan2_p", "atan_p",
@@ -78,7 +78,7 @@ sinh_p = unary(
     "sinh",
     fusion="expensive",
     lowers_to=real_or_complex(
-        on_cpu(
+        OnCpu(
             "sinh", "chlo.sinh", exponentials.hyperbolic_sine, long_exponentials.hyperbolic_sine, has_vector_code=True
         ),
         complex_functions.hyperbolic_sine,
@@ -99,7 +99,7 @@ cosh_p = unary(
     "cosh",
     fusion="expensive",
     lowers_to=real_or_complex(
-        on_cpu(
+        OnCpu(
             "cosh",
             "chlo.cosh",
             exponentials.hyperbolic_cosine,
@@ -149,7 +149,7 @@ asin_p = unary(
     "asin",
     fusion="expensive",
     lowers_to=real_or_complex(
-        on_cpu("asin", "chlo.asin", inverse_circular.arcsine, inverse_circular.long_arcsine),
+        OnCpu("asin", "chlo.asin", inverse_circular.arcsine, inverse_circular.long_arcsine),
         complex_functions.arcsine,
     ),
     reference=np.arcsin,
@@ -168,7 +168,7 @@ acos_p = unary(
     "acos",
     fusion="expensive",
     lowers_to=real_or_complex(
-        on_cpu("acos", "chlo.acos", inverse_circular.arccosine, inverse_circular.long_arccosine),
+        OnCpu("acos", "chlo.acos", inverse_circular.arccosine, inverse_circular.long_arccosine),
         complex_functions.arccosine,
     ),
     reference=np.arccos,
@@ -187,7 +187,7 @@ atan_p = unary(
     "atan",
     fusion="expensive",
     lowers_to=real_or_complex(
-        on_cpu("atan", "chlo.atan", inverse_circular.arctangent, inverse_circular.long_arctangent),
+        OnCpu("atan", "chlo.atan", inverse_circular.arctangent, inverse_circular.long_arctangent),
         complex_functions.arctangent,
     ),
     reference=np.arctan,
@@ -206,7 +206,7 @@ asinh_p = unary(
     "asinh",
     fusion="expensive",
     lowers_to=real_or_complex(
-        on_cpu(
+        OnCpu(
             "asinh",
             "chlo.asinh",
             exponentials.inverse_hyperbolic_sine,
@@ -229,7 +229,7 @@ asinh = function_of(
 )
 acosh_p = unary(
     "acosh", fusion="expensive", reference=np.arccosh,
-    lowers_to=real_or_complex(on_cpu(
+    lowers_to=real_or_complex(OnCpu(
         "acosh", "chlo.acosh", exponentials.inverse_hyperbolic_cosine, long_exponentials.inverse_hyperbolic_cosine,
         has_vector_code=True,
     ), complex_functions.inverse_hyperbolic_cosine),
@@ -248,7 +248,7 @@ atanh_p = unary(
     "atanh",
     fusion="expensive",
     lowers_to=real_or_complex(
-        on_cpu(
+        OnCpu(
             "atanh",
             "chlo.atanh",
             exponentials.inverse_hyperbolic_tangent,
@@ -301,7 +301,7 @@ def _atan2_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) ->
 
 atan2_p = elementwise(
     "atan2", fusion="expensive", over=INEXACT, reference=_atan2_reference,
-    lowers_to=on_cpu("atan2", _atan2_lower, inverse_circular.angle, inverse_circular.long_angle),
+    lowers_to=OnCpu("atan2", _atan2_lower, inverse_circular.angle, inverse_circular.long_angle),
     partials=[
         lambda t, x, y, out: mul(t, div(y, add(mul(x, x), mul(y, y)))),
         lambda t, x, y, out: mul(t, div(neg(x), add(mul(x, x), mul(y, y)))),

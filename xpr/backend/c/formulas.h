@@ -1533,6 +1533,45 @@ INLINE double lgamma_of_positive_float64(double x) {
     return select_float64(-(int64_t)(x == INFINITY), x, v64 + v68);
 }
 
+INLINE float lgamma_of_small_float32(float x) {
+    const int32_t v0 = int32_of_float32(x);
+    const int32_t v1 = v0 & 2147483647;
+    const double v2 = select_float64((int64_t)-(int32_t)(v1 < 8388608), (double)v1 * 1.401298464324817e-45,
+        (double)float32_of_int32(v1));
+    const double v3 = v2 - floor(v2);
+    const double v4 = (1.0 * select_float64(-(int64_t)(v2 >= 1.0), v3 + 1.0, 1.0)) * select_float64(-(int64_t)(v2 >= 2.0), v3 +
+        2.0, 1.0);
+    const double v5 = (v4 * select_float64(-(int64_t)(v2 >= 3.0), v3 + 3.0, 1.0)) * select_float64(-(int64_t)(v2 >= 4.0), v3 +
+        4.0, 1.0);
+    const double v6 = (v5 * select_float64(-(int64_t)(v2 >= 5.0), v3 + 5.0, 1.0)) * select_float64(-(int64_t)(v2 >= 6.0), v3 +
+        6.0, 1.0);
+    const double v7 = v6 * select_float64(-(int64_t)(v2 >= 7.0), v3 + 7.0, 1.0);
+    const double v8 = (((2.0722151492967487e-06 * v3) + (-2.6276073748192415e-05)) * v3) + 0.00013571323982836803;
+    const double v9 = (((((v8 * v3) + (-0.00022191607780778824)) * v3) + (-0.0011610527679984546)) * v3) +
+        0.0072171480057234005;
+    const double v10 = (((((v9 * v3) + (-0.009621424509193946)) * v3) + (-0.04219784776834437)) * v3) + 0.16653862655584714;
+    const double v11 = (((((v10 * v3) + (-0.04200263625069177)) * v3) + (-0.655878071469469)) * v3) + 0.5772156649007008;
+    const double v12 = (v11 * v3) + 1.0000000000000022;
+    const double v13 = v2 - rint(v2);
+    const double v14 = v13 * v13;
+    const double v15 = (((2.4499018230755104e-07 * v14) + (-6.972064614848834e-06)) * v14) + 0.0001484278294176245;
+    const double v16 = (((((v15 * v14) + (-0.0023460808935711467)) * v14) + 0.026147847805438662) * v14) + (-0.1907518241215);
+    const double v17 = v13 + ((v13 * v14) * ((((v16 * v14) + 0.8117424252833401) * v14) + (-1.6449340668482264)));
+    const int64_t v18 = (int64_t)-(int32_t)(v0 < 0);
+    const double v19 = select_float64(v18, fabs(v17) * v7, v2 * v12);
+    const double v20 = select_float64(v18, v12, v7) / v19;
+    const int64_t v21 = int64_of_float64(v20);
+    const int64_t v22 = (v21 - 4604544271217802189LL) >> 52LL;
+    const double v23 = float64_of_int64(v21 - (v22 << 52LL));
+    const double v24 = (v23 - 1.0) * (1.0 / (v23 + 1.0));
+    const double v25 = v24 * v24;
+    const double v26 = ((((0.23617756739094517 * v25) + 0.28534970952302885) * v25) + 0.40000386104867364) * v25;
+    const double v27 = (float64_of_int64(v22 + 4843621399236968448LL) - 6755399441055744.0) * 0.6931471805599453;
+    const double v28 = select_float64(-(int64_t)(v20 < INFINITY), v27 + (v24 * (((v26 + 0.6666666523929964) * v25) +
+        2.0000000000084324)), v20);
+    return (float)select_float64(-(int64_t)(v19 == 0.0), INFINITY, v28);
+}
+
 INLINE float digamma_of_positive_float32(float x) {
     const int32_t v0 = int32_of_float32(x);
     const int32_t v1 = v0 & 2147483647;
@@ -1610,4 +1649,20 @@ INLINE double digamma_of_positive_float64(double x) {
     const double v37 = ((v30 - (v31 - v32)) + (v29 - v32)) + select_float64(v1, (v26 - (v27 - v25)) - (v28 * v36),
         -3.8696054857960516e-17);
     return select_float64(-(int64_t)(x == INFINITY), x, v31 + v37);
+}
+
+INLINE float rem_of_small_quotient_float32(float x, float y) {
+    const int32_t v0 = int32_of_float32(x);
+    const int32_t v1 = v0 & 2147483647;
+    const double v2 = select_float64((int64_t)-(int32_t)(v1 < 8388608), (double)v1 * 1.401298464324817e-45,
+        (double)float32_of_int32(v1));
+    const int32_t v3 = int32_of_float32(y) & 2147483647;
+    const double v4 = select_float64((int64_t)-(int32_t)(v3 < 8388608), (double)v3 * 1.401298464324817e-45,
+        (double)float32_of_int32(v3));
+    const double v5 = v2 * 1.0;
+    const double v6 = v5 - (rint(v5 * (1.0 / v4)) * v4);
+    const double v7 = select_float64(-(int64_t)(v2 < v4), v2, select_float64(-(int64_t)(v6 < 0.0), v6 + v4, v6));
+    const float v8 = select_float32((int32_t)-(int64_t)(v7 < 1.1754943508222875e-38), float32_of_int32((int32_t)(v7 *
+        7.1362384635298e+44)), (float)v7);
+    return float32_of_int32(int32_of_float32(v8) ^ (v0 & INT32_MIN));
 }

@@ -12,6 +12,9 @@ import math
 
 import numpy as np
 
+from xpr.backend import native
+from xpr.backend.stablehlo import Builder, Value
+from xpr.core.avals import ShapedArray
 from xpr.dtypes import float32, float64
 from xpr.primitives.vectorized.coefficients import (
     HALF_PI_PARTS,
@@ -22,7 +25,7 @@ from xpr.primitives.vectorized.coefficients import (
     TANGENT_OF_QUARTER_TURNS,
 )
 from xpr.primitives.vectorized.expressions import Expression, polynomial, ratio, select, times_sign, whole_bits
-from xpr.primitives.vectorized.rule import on_cpu
+from xpr.primitives.vectorized.rule import OnCpu, in_c
 
 _BOUNDS = (2.0**51, 2.0**77, 2.0**103)  # between the ranges
 _TINY = 2.0**-13  # below it sin(x) = x = tan(x) to a third of an ulp
@@ -137,6 +140,13 @@ def long_tangent(x: Expression) -> Expression:
 
 
 _BEYOND = {float64: REACH}
-lower_sine = on_cpu("sin", "stablehlo.sine", sine, long_sine, _BEYOND, in_c={float64})
-lower_cosine = on_cpu("cos", "stablehlo.cosine", cosine, long_cosine, _BEYOND, in_c={float64})
-lower_tangent = on_cpu("tan", "stablehlo.tan", tangent, long_tangent, _BEYOND, in_c={float64})
+lower_sine = OnCpu("sin", "stablehlo.sine", sine, long_sine, _BEYOND, in_c={float64})
+lower_cosine = OnCpu("cos", "stablehlo.cosine", cosine, long_cosine, _BEYOND, in_c={float64})
+lower_tangent = OnCpu("tan", "stablehlo.tan", tangent, long_tangent, _BEYOND, in_c={float64})
+
+
+def lower_sine_and_cosine(b: Builder, x: Value, aval: ShapedArray) -> list[Value]:
+    """Both, by one call of C where it computes each."""
+    if lower_sine.is_in_c(b, [x], aval):
+        return in_c(b, native.SIN_COS, [x], aval, 2)
+    return [*lower_sine(b, [x], [aval]), *lower_cosine(b, [x], [aval])]

@@ -212,16 +212,21 @@ def power(x: Expression, y: Expression) -> Expression:
 
 
 def power_by_root(n: int) -> Callable[[Expression, Expression], Expression]:
-    """The formula of x^(n + 1/2), n from -1 on: |x|^n sqrt(|x|), and nan for negative numbers other than -inf."""
+    """The formula of x^(n + 1/2): |x|^n sqrt(|x|), and nan for negative numbers other than -inf."""
 
     def formula(x: Expression, y: Expression) -> Expression:
         size = abs(x)
-        result = 1.0 / size.sqrt() if n < 0 else size.sqrt()
-        for _ in range(n):
+        result = size.sqrt()
+        for _ in range(max(n, -n - 1)):
             result = size * result
-        return select((x < 0.0) & (size < math.inf), math.nan, result)
+        return select((x < 0.0) & (size < math.inf), math.nan, 1.0 / result if n < 0 else result)
 
     return formula
+
+
+def power_by_wide_root(n: int) -> Callable[[Expression, Expression], Expression]:
+    """The same for float32, computed in float64."""
+    return lambda x, y: power_by_root(n)(x.to(float64), y).to(float32)
 
 
 def corrected_reciprocal_cube_root(x: Expression, rough: Expression) -> Expression:

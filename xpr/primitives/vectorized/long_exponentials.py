@@ -31,7 +31,7 @@ from xpr.primitives.vectorized.expressions import (
     times_sign,
     whole_number,
 )
-from xpr.primitives.vectorized.rule import on_cpu
+from xpr.primitives.vectorized.rule import OnCpu
 
 _LN2 = math.log(2)
 
@@ -274,7 +274,7 @@ def cube_root(x: Expression) -> Expression:
     return select(size.equals(0) | ~(size < math.inf), x, times_sign(result * scale, x))
 
 
-lower_exponential_minus_one = on_cpu(
+lower_exponential_minus_one = OnCpu(
     "expm1",
     "stablehlo.exponential_minus_one",
     exponentials.exponential_minus_one,

@@ -15,13 +15,22 @@ _REACH = 2.0**25  # quotients of float64 numbers below which there is one step
 
 
 def remainder(x: Expression, y: Expression) -> Expression:
-    """By long division in float64: 29 bits of the quotient in each step, times 24 of y; of either sign until the last.
+    return _long_division(x, y, _STEPS)
+
+
+def remainder_of_small_quotient(x: Expression, y: Expression) -> Expression:
+    """Of quotients of at most 28 bits; for the function in C, which sees how large they are."""
+    return _long_division(x, y, 1)
+
+
+def _long_division(x: Expression, y: Expression, steps: int) -> Expression:
+    """In float64: 29 bits of the quotient in each step, times 24 of y; of either sign until the last.
 
     Subnormal results are made of their bits.
     """
     of_x, of_y = widened_size(x), widened_size(y)
-    reciprocal, rest = 1.0 / of_y, of_x * 2.0 ** (-_BITS * (_STEPS - 1))
-    for step in range(_STEPS):
+    reciprocal, rest = 1.0 / of_y, of_x * 2.0 ** (-_BITS * (steps - 1))
+    for step in range(steps):
         rest = rest * 2.0**_BITS if step else rest
         rest = rest - (rest * reciprocal).round() * of_y
     rest = _from_zero_to(of_y, rest, of_x)
