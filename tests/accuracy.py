@@ -3,6 +3,7 @@
     python -m tests.accuracy sin tan          # these functions, of every float32
     python -m tests.accuracy --every 64 sin   # of every 64th float32
     python -m tests.accuracy --double         # float64, at random points and points that are hard
+    python -m tests.accuracy --double --points 1e8
     python -m tests.accuracy --of jax         # JAX's functions, for comparison
     python -m tests.accuracy --of c           # those in C, xpr/backend/c/elementwise.c
 
@@ -31,7 +32,7 @@ import scipy.special
 from xpr.backend import native
 
 CHUNK = 1 << 21
-POINTS = 1 << 22  # random ones, of each kind
+POINTS = 5_000_000  # random ones, of each kind
 HARD_STEP = 1  # each such of the hard points
 EXACT_VALUES = Path(__file__).parent / "exact_values.npz"
 Draw = Callable[[np.random.Generator, int], np.ndarray]
@@ -223,12 +224,15 @@ def functions_of(library: str) -> Callable[[str], Callable[..., Any]]:
 
 
 def main() -> None:
+    global POINTS
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("functions", nargs="*")
     parser.add_argument("--double", action="store_true")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--of", default="xpr")
+    parser.add_argument("--points", type=float, default=2 * POINTS, help="random ones, half of each kind")
     arguments = parser.parse_args()
+    POINTS = int(arguments.points / 2)
     function = functions_of(arguments.of)
     dtype = np.float64 if arguments.double else np.float32
     for row in ROWS:

@@ -168,7 +168,8 @@ def test_remainders_of_small_and_of_large_quotients():
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 @pytest.mark.parametrize("exponent", [-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5])
 def test_powers_of_halves(exponent, dtype, size):
-    x = np.exp2(np.random.default_rng(0).uniform(-4, 4, size)).astype(dtype)
+    reach = {"float16": 8, "float32": 100, "float64": 1022}[dtype]
+    x = np.exp2(np.random.default_rng(0).uniform(-reach, reach, size)).astype(dtype)
     with enable_x64(), np.errstate(all="ignore"):
         x[: len(SPECIAL)] = SPECIAL
         found = np.asarray(xpr.jit(lambda x: lax.pow(abs(x) if size % 2 else x, exponent))(x))
@@ -176,7 +177,7 @@ def test_powers_of_halves(exponent, dtype, size):
         exact[x == -np.inf] = np.inf if exponent > 0 else 0  # of halves NumPy has roots, which have no value there
         exact = np.power(abs(x).astype(np.longdouble), exponent) if size % 2 else exact
     fits = np.isnan(exact) | ~((0 < abs(exact)) & (abs(exact) < np.finfo(dtype).tiny))
-    assert accuracy.errors(found[fits], exact[fits]).max() < 2
+    assert accuracy.errors(found[fits], exact[fits]).max() < (2 if size < SOME else 0.8)
 
 
 @pytest.mark.parametrize("in_c", [True, False])

@@ -173,12 +173,13 @@ _lower_any_power = OnCpu("pow", _pow_lower, exponentials.power, long_exponential
 
 
 def _lower_by_root(n: int) -> OnCpu:
-    """The rule for the exponent n + 1/2; three roundings would be off by 2.1 units in the last place."""
+    """The rule for the exponent n + 1/2; of few float64 numbers C has powers, and XLA roots, sooner than formulas."""
+    root = exponentials.power_by_root(0)
+    if n == 0:
+        return OnCpu("pow_1_half", _pow_lower, root, root, many=SOME, many_double=SOME)
+    double = long_exponentials.power_by_root(n) if abs(n) == 1 else None
     name = f"pow_{2 * n + 1}_halves"
-    if n in (-1, 0, 1):
-        formula = exponentials.power_by_root(n)
-        return OnCpu(name, _pow_lower, formula, formula, many=SOME, many_double=SOME)
-    return OnCpu(name, _lower_any_power, exponentials.power_by_wide_root(n), many=SOME)
+    return OnCpu(name, _lower_any_power, exponentials.power_by_wide_root(n), double, many=SOME)
 
 
 _LOWER_BY_ROOT = {n + 0.5: _lower_by_root(n) for n in range(-3, 4)}

@@ -219,7 +219,7 @@ def power_by_root(n: int) -> Callable[[Expression, Expression], Expression]:
         result = size.sqrt()
         for _ in range(max(n, -n - 1)):
             result = size * result
-        return select((x < 0.0) & (size < math.inf), math.nan, 1.0 / result if n < 0 else result)
+        return where_powers_are(x, 1.0 / result if n < 0 else result)
 
     return formula
 
@@ -227,6 +227,11 @@ def power_by_root(n: int) -> Callable[[Expression, Expression], Expression]:
 def power_by_wide_root(n: int) -> Callable[[Expression, Expression], Expression]:
     """The same for float32, computed in float64."""
     return lambda x, y: power_by_root(n)(x.to(float64), y).to(float32)
+
+
+def where_powers_are(x: Expression, result: Expression) -> Expression:
+    """A power of halves of |x|, and nan for negative numbers other than -inf."""
+    return select((x < 0.0) & (abs(x) < math.inf), math.nan, result)
 
 
 def corrected_reciprocal_cube_root(x: Expression, rough: Expression) -> Expression:

@@ -8,6 +8,7 @@ or not a product and a sum are contracted. Results that are subnormal are 0.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 from xpr.dtypes import float64, int64
@@ -251,6 +252,31 @@ def power(x: Expression, y: Expression) -> Expression:
     result = select(x.differs(x) | y.differs(y), math.nan, result)
     is_one = y.equals(0) | x.equals(1)
     return select(is_one, 1.0, result)
+
+
+def power_by_root(n: int) -> Callable[[Expression, Expression], Expression]:
+    """The formula of x^(n + 1/2), n = 1 or -1, by the root of a number near 1 and what rounding left out of it."""
+
+    def formula(x: Expression, y: Expression) -> Expression:
+        size = abs(x)
+        k = (size.bits_as(int64) >> 53) - 511
+        up, down = (((1023 + k) << 52).bits_as(float64), ((1023 - k) << 52).bits_as(float64))  # 2^k and 2^-k
+        m = size * down * down
+        root = m.sqrt()
+        square, low = product_in_parts(root, root)
+        rest = 0.5 * (((m - square) - low) / root)
+        if n > 0:
+            product, low = product_in_parts(m, root)
+            result, limit = (product + (low + m * rest)) * up * up * up, size
+        else:
+            reciprocal = 1.0 / root
+            product, low = product_in_parts(root, reciprocal)
+            missing = ((1.0 - product) - low) - rest * reciprocal
+            result, limit = (reciprocal + reciprocal * missing) * down, 1.0 / size
+        is_limit = size.equals(0) | size.equals(math.inf)
+        return exponentials.where_powers_are(x, select(is_limit, limit, result))
+
+    return formula
 
 
 _THIRD_OF_BIAS = 0x553EE800 << 32  # 4/3 of the exponent of 1, less what makes the errors symmetric
