@@ -250,6 +250,24 @@ def test_rows_that_are_repeated_a_few_times_are_concatenated(shape: Any, reps: A
 
 
 @pytest.mark.parametrize(
+    "repeated",
+    [
+        lambda np, x: np.tile(x, 3), lambda np, x: np.repeat(x, 3), lambda np, x: np.tile(x.reshape(400, -1), (3, 2)),
+    ],
+)  # fmt: skip
+def test_large_broadcasts_that_are_results_are_in_memory_before_their_axes_are_merged(repeated: Any) -> None:
+    x = np.arange(400_000, dtype="d")
+    result, operand = xpr.jit(lambda x: repeated(jnp, x)), xpr.jit(lambda x: repeated(jnp, x) + 1)
+    with xpr.enable_x64():
+        np.testing.assert_array_equal(result(x), repeated(np, x))
+        np.testing.assert_array_equal(operand(x), repeated(np, x) + 1)
+        assert "@fusion_barrier(" in result.lower(x).as_text()
+        assert "@fusion_barrier(" not in operand.lower(x).as_text()
+        for size in 2000, 10_000_000:
+            assert "@fusion_barrier(" not in result.lower(xpr.ShapeDtypeStruct((size,), "d")).as_text()
+
+
+@pytest.mark.parametrize(
     ("shape", "config"),
     [
         ((40000,), ((0, 0, 1),)), ((20000,), ((3, 4, 2),)), ((20000,), ((-7, -9, 3),)), ((200,), ((0, 0, 200),)),

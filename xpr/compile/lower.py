@@ -33,6 +33,7 @@ from xpr.passes.host_memory import computed_on_device
 from xpr.passes.physical import physical
 from xpr.primitives.random_bits import threefry2x32_p
 from xpr.primitives.rng_bit_generator import rng_bit_generator_p
+from xpr.primitives.shapes import written_before_reshape
 from xpr.primitives.sharding_constraint import reshard_p
 from xpr.transforms.on_arrays import arrays_alone
 from xpr.transforms.stage import stage
@@ -160,9 +161,11 @@ def _lower_main(builder: Builder, jaxpr: Jaxpr, arguments: list[Value]) -> list[
         function = module.function("scalars", split.jaxpr.in_avals, body, runs_once=True)
         avals = [*split.jaxpr.out_avals, *split.jaxpr.in_avals]
         scalars = builder.call(function, operands, avals, inline=False, one_kernel=True)
-        return lower_eqns(builder, split.rest, [*scalars[: len(split.jaxpr.outvars)], *arguments])
+        results = lower_eqns(builder, split.rest, [*scalars[: len(split.jaxpr.outvars)], *arguments])
+        return [written_before_reshape(builder, x) for x in results]
     if not isinstance(mesh, MeshOfProcesses):
-        return lower_eqns(builder, jaxpr, arguments)
+        results = lower_eqns(builder, jaxpr, arguments)
+        return [written_before_reshape(builder, x) for x in results] if is_plain else results
     return builder.manual_region(
         mesh, [PROCESSES], arguments, [()] * len(arguments), jaxpr.out_avals, [()] * len(jaxpr.outvars),
         lambda inner, own: lower_eqns(inner, jaxpr, own), ordered="ordered" in effects(jaxpr),

@@ -391,6 +391,7 @@ _FEW_TILES, _MANY_ELEMENTS = 8, 1 << 10
 # and where elements are large, since what is computed for each takes as long for one of 8 bytes as for one of 4.
 _LARGE_RESULT = {4: 1 << 24, 8: 1 << 22, 16: 1 << 20}  # by the size of an element
 _LARGE_RESULT_OF_SMALL_ELEMENTS = 1 << 26
+_MANY_WRITTEN, _MUCH_WRITTEN = 1 << 19, 1 << 27  # elements, and bytes of them
 
 
 def _reshape_lower(b: Builder, x: Value, aval: ShapedArray, *, new_sizes: tuple[int, ...]) -> Value:
@@ -416,6 +417,22 @@ def _reshape_lower(b: Builder, x: Value, aval: ShapedArray, *, new_sizes: tuple[
     dimension = f"dimension = {source.aval.ndim - 1} : i64"
     tiled = b.op("stablehlo.concatenate", [source] * times, longer_rows, dimension)
     return b.reshape(b.broadcast(tiled, (*outer, times * n), [*axes[:-1], last - 1]), new_sizes)
+
+
+def written_before_reshape(b: Builder, x: Value) -> Value:
+    """A result of a program: if a reshape merges large axes of a broadcast, as in `tile`, the broadcast is in memory.
+
+    XLA would compute the index into the operand for each element, which takes twice as long, but as long as to write
+    large elements to much memory; where other operations read the elements it is worth it.
+    """
+    name, operands, _ = b.definitions.get(x, ("", [], ""))
+    if b.platform != "cpu" or name != "stablehlo.reshape" or b.broadcast_source(operands[0]) is None:
+        return x
+    if x.aval.is_symbolic or x.aval.size < _MANY_WRITTEN or x.aval.ndim >= operands[0].aval.ndim:
+        return x
+    if x.aval.dtype.itemsize >= 8 and x.aval.size * x.aval.dtype.itemsize >= _MUCH_WRITTEN:
+        return x
+    return b.reshape(b.fusion_barrier(operands[0]), x.aval.shape)
 
 
 reshape_p = structural(
