@@ -121,7 +121,6 @@ def of(fun: Function, taylor: list[Any], skipped: int) -> Function:
 def tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | None]]:
     """By name: what it is, the function, the interval, the number of coefficients, the weight (None: relative)."""
     pi, ln2 = mp.pi, mp.log(2)
-    eighth = mp.tan(pi / 8) * mp.mpf("1.0001")
     small = (mp.sqrt(2) - 1) / (mp.sqrt(2) + 1) * mp.mpf("1.0001")
     half_ln2 = ln2 / 2 * mp.mpf("1.0001")
 
@@ -167,8 +166,8 @@ def tables() -> dict[str, tuple[str, Function, Any, Any, int, Function | None]]:
             of_square(mp.cos, [1, mp.mpf(-1) / 2, mp.mpf(1) / 24], 2, power=0), 0,
             (pi / 4 * mp.mpf("1.0001")) ** 2, 6, weighted(cosine, 2)),
         "LONG_ARCTANGENT": (
-            "(arctan(x) / x - 1) / x^2 in x^2, |x| <= tan(pi / 8)", of_square(mp.atan, [1, mp.mpf(-1) / 3], 1), 0,
-            eighth**2, 12, weighted(arc, 1)),
+            "(arctan(x) / x - 1) / x^2 in x^2, |x| <= 7/16", of_square(mp.atan, [1, mp.mpf(-1) / 3], 1), 0,
+            mp.mpf("0.4376") ** 2, 12, weighted(arc, 1)),
         "LONG_ARCSINE": (
             "(arcsin(x) / x - 1) / x^2 in x^2, |x| <= 1/2", of_square(mp.asin, [1, mp.mpf(1) / 6], 1), 0,
             mp.mpf("0.2501"), 13, weighted(arcsine, 1)),

@@ -30,6 +30,7 @@ NAMES_IN_FLOAT32 = [row.name for row in ROWS if row.in_float32]
 ROW = {row.name: row for row in ROWS}
 # Computed in float32, where JAX's errors are above one, too; those of quotients are only corrected where XLA contracts.
 OVER_ONE = {"asin": 1.2, "acos": 1.2, "sinh": 1.7, "cosh": 1.5, "asinh": 1.5, "atanh": 1.5}
+OVER_ONE_IN_FLOAT64 = "asin acos sinh cosh asinh acosh atanh expm1 lgamma digamma erf_inv".split()  # as JAX's errors
 OVER_ONE_IF_NOT_CONTRACTED = {**OVER_ONE, "atan": 1.4, "atan2": 1.5}
 
 
@@ -109,7 +110,7 @@ def test_errors_in_float64(name, contracted, monkeypatch, without_c):
     monkeypatch.setattr(accuracy, "HARD_STEP", 15)
     with enable_x64(True):
         worst = worst_error(ROW[name], function(name), np.float64)
-    assert worst.error < 2, worst
+    assert worst.error < (2 if name in OVER_ONE_IN_FLOAT64 else 1.3 if name == "tan" and not contracted else 1), worst
 
 
 @pytest.mark.parametrize("in_c", [True, False])

@@ -8,7 +8,7 @@ import numpy as np
 
 from xpr.backend.stablehlo import Builder, Value
 from xpr.core.avals import ShapedArray
-from xpr.dtypes import COMPLEX, INEXACT, finfo, float16, float32
+from xpr.dtypes import COMPLEX, INEXACT, finfo, float16, float32, float64
 from xpr.primitives import complex_functions
 from xpr.primitives.arithmetic import add, div, neg, sub
 from xpr.primitives.comparisons import compared
@@ -301,7 +301,9 @@ def _atan2_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) ->
 
 atan2_p = elementwise(
     "atan2", fusion="expensive", over=INEXACT, reference=_atan2_reference,
-    lowers_to=OnCpu("atan2", _atan2_lower, inverse_circular.angle, inverse_circular.long_angle),
+    lowers_to=OnCpu(
+        "atan2", _atan2_lower, inverse_circular.angle, inverse_circular.long_angle, in_c={float64}
+    ),
     partials=[
         lambda t, x, y, out: mul(t, div(y, add(mul(x, x), mul(y, y)))),
         lambda t, x, y, out: mul(t, div(neg(x), add(mul(x, x), mul(y, y)))),

@@ -328,21 +328,27 @@ INLINE float atan_float32(float x) {
 
 INLINE double atan_float64(double x) {
     const double v0 = fabs(x);
-    const double v1 = select_float64(-(int64_t)(v0 > 1.2676506002282294e+30), 1.2676506002282294e+30, v0);
-    const int64_t v2 = -(int64_t)(v1 > (1.0 * 2.414213562373095));
-    const int64_t v3 = -(int64_t)(v1 < (1.0 * 0.41421356237309503));
-    const double v4 = select_float64(v3, v1, select_float64(v2, -1.0, v1 - 1.0)) / select_float64(v3, 1.0, select_float64(v2,
-        v1, v1 + 1.0));
-    const double v5 = v4 * v4;
-    const double v6 = ((((0.015191780084193347 * v5) + (-0.03347052841698816)) * v5) + 0.04503352206335137) * v5;
-    const double v7 = ((((v6 + (-0.052183482080353984)) * v5) + 0.05877011757200339) * v5) + (-0.06666225583704678);
-    const double v8 = (((((v7 * v5) + 0.07692282668031727) * v5) + (-0.09090908139970473)) * v5) + 0.11111111088034396;
-    const double v9 = (((((v8 * v5) + (-0.142857142853854)) * v5) + 0.19999999999997645) * v5) + (-0.33333333333333326);
-    const double v10 = ((v4 * v5) * v9) + select_float64(v3, 0.0, select_float64(v2, 6.123233995736766e-17,
-        3.061616997868383e-17));
-    const double v11 = select_float64(v3, 0.0, select_float64(v2, 1.5707963267948966, 0.7853981633974483)) + (v4 + v10);
-    return select_float64(-(int64_t)(v0 < 7.450580596923828e-09), x, float64_of_int64(int64_of_float64(v11) ^
-        (int64_of_float64(x) & INT64_MIN)));
+    const int64_t v1 = -(int64_t)(v0 > 0.4375);
+    const int64_t v2 = -(int64_t)(v0 > 0.6875);
+    const double v3 = select_float64(v2, 3.061616997868383e-17, select_float64(v1, 2.2698777452961687e-17, 0.0));
+    const int64_t v4 = -(int64_t)(v0 > 1.1875);
+    const double v5 = select_float64(v4, 0.982793723247329, select_float64(v2, 0.7853981633974483, select_float64(v1,
+        0.4636476090008061, 0.0)));
+    const int64_t v6 = -(int64_t)(v0 > 2.4375);
+    const double v7 = select_float64(v6, INFINITY, select_float64(v4, 1.5, select_float64(v2, 1.0, select_float64(v1, 0.5,
+        0.0))));
+    const int64_t v8 = -(int64_t)(v7 == INFINITY);
+    const double v9 = select_float64(v8, -1.0, v0 - v7) / select_float64(v8, v0, 1.0 + (v7 * v0));
+    const double v10 = v9 * v9;
+    const double v11 = ((((0.01367681782544307 * v10) + (-0.03189825568165856)) * v10) + 0.04432088711735378) * v10;
+    const double v12 = ((((v11 + (-0.051998341866018476)) * v10) + 0.05873970156877165) * v10) + (-0.06665896753782719);
+    const double v13 = (((((v12 * v10) + 0.07692259070714345) * v10) + (-0.09090907033075049)) * v10) + 0.11111111055471082;
+    const double v14 = (((((v13 * v10) + (-0.14285714284830534)) * v10) + 0.19999999999992948) * v10) + (-0.33333333333333315);
+    const double v15 = ((v9 * v10) * v14) + select_float64(v6, 6.123233995736766e-17, select_float64(v4, 1.3903311031230998e-17,
+        v3));
+    const int64_t v16 = int64_of_float64(select_float64(v6, 1.5707963267948966, v5) + (v9 + v15)) ^ (int64_of_float64(x) &
+        INT64_MIN);
+    return select_float64(-(int64_t)(v0 < 7.450580596923828e-09), x, float64_of_int64(v16));
 }
 
 INLINE float atan2_float32(float y, float x) {
@@ -387,7 +393,7 @@ INLINE double atan2_float64(double y, double x) {
     const int64_t v3 = -(int64_t)(v1 == INFINITY);
     const int64_t v4 = v2 | v3;
     const double v5 = select_float64(-(int64_t)(v0 < 1.1830521861667747e-271) & -(int64_t)(v1 < 1.1830521861667747e-271),
-        1.2676506002282294e+30, 1.0);
+        1.6069380442589903e+60, 1.0);
     const double v6 = select_float64(-(int64_t)(v0 > 1.0715086071862673e+301) | -(int64_t)(v1 > 1.0715086071862673e+301),
         7.888609052210118e-31, v5);
     const double v7 = select_float64(v4, select_float64(v2, 1.0, 0.0), v0 * v6);
@@ -395,20 +401,39 @@ INLINE double atan2_float64(double y, double x) {
     const double v9 = select_float64(-(int64_t)((v7 + v8) == 0.0), 1.0, v8);
     const int64_t v10 = -(int64_t)(v7 > (v9 * 2.414213562373095));
     const int64_t v11 = -(int64_t)(v7 < (v9 * 0.41421356237309503));
-    const double v12 = select_float64(v11, v7, select_float64(v10, -v9, v7 - v9)) / select_float64(v11, v9, select_float64(v10,
-        v7, v7 + v9));
-    const double v13 = v12 * v12;
-    const double v14 = select_float64(v11, 0.0, select_float64(v10, 6.123233995736766e-17, 3.061616997868383e-17));
-    const double v15 = ((((0.015191780084193347 * v13) + (-0.03347052841698816)) * v13) + 0.04503352206335137) * v13;
-    const double v16 = ((((v15 + (-0.052183482080353984)) * v13) + 0.05877011757200339) * v13) + (-0.06666225583704678);
-    const double v17 = (((((v16 * v13) + 0.07692282668031727) * v13) + (-0.09090908139970473)) * v13) + 0.11111111088034396;
-    const double v18 = (((((v17 * v13) + (-0.142857142853854)) * v13) + 0.19999999999997645) * v13) + (-0.33333333333333326);
-    const double v19 = select_float64(v11, 0.0, select_float64(v10, 1.5707963267948966, 0.7853981633974483)) + (v12 + (((v12 *
-        v13) * v18) + v14));
-    const double v20 = select_float64(-(int64_t)(int64_of_float64(x) < 0LL), (3.141592653589793 - v19) + 1.2246467991473532e-16,
-        v19);
-    return select_float64(-(int64_t)(y != y) | -(int64_t)(x != x), NAN, float64_of_int64(int64_of_float64(v20) ^
-        (int64_of_float64(y) & INT64_MIN)));
+    const double v12 = -v9;
+    const double v13 = v7 + v12;
+    const double v14 = v13 - v7;
+    const double v15 = v7 + v9;
+    const double v16 = v15 - v7;
+    const double v17 = select_float64(v11, v7, select_float64(v10, v12, v13));
+    const double v18 = select_float64(v11, v9, select_float64(v10, v7, v15));
+    const double v19 = v17 / v18;
+    const double v20 = v19 * v19;
+    const double v21 = v19 * v18;
+    const double v22 = float64_of_int64(int64_of_float64(v19) & (-4294967296LL));
+    const int64_t v23 = int64_of_float64(v18);
+    const double v24 = float64_of_int64(v23 & (-4294967296LL));
+    const double v25 = v19 - v22;
+    const double v26 = v18 - v24;
+    const double v27 = select_float64(v11 | v10, 0.0, ((v7 - (v13 - v14)) + (v12 - v14)) - (v19 * ((v7 - (v15 - v16)) + (v9 -
+        v16))));
+    const double v28 = float64_of_int64(9213801887646613504LL - v23);
+    const double v29 = ((v17 - v21) - (((((v22 * v24) - v21) + (v22 * v26)) + (v25 * v24)) + (v25 * v26))) + v27;
+    const double v30 = select_float64(-(int64_t)(fabs(v17) < 1.1830521861667747e-271), 0.0, v29 * (v28 * (2.0 - (v18 * v28))));
+    const double v31 = select_float64(v11, 0.0, select_float64(v10, 1.5707963267948966, 0.7853981633974483));
+    const double v32 = select_float64(v11, 0.0, select_float64(v10, 6.123233995736766e-17, 3.061616997868383e-17));
+    const double v33 = ((((0.01367681782544307 * v20) + (-0.03189825568165856)) * v20) + 0.04432088711735378) * v20;
+    const double v34 = ((((v33 + (-0.051998341866018476)) * v20) + 0.05873970156877165) * v20) + (-0.06665896753782719);
+    const double v35 = (((((v34 * v20) + 0.07692259070714345) * v20) + (-0.09090907033075049)) * v20) + 0.11111111055471082;
+    const double v36 = (((((v35 * v20) + (-0.14285714284830534)) * v20) + 0.19999999999992948) * v20) + (-0.33333333333333315);
+    const double v37 = v31 + v19;
+    const double v38 = ((v31 - v37) + v19) + (((v19 * v20) * v36) + (v32 + (v30 * (1.0 - (0.87 * v20)))));
+    const double v39 = 3.141592653589793 - v37;
+    const int64_t v40 = -(int64_t)(int64_of_float64(x) < 0LL);
+    const double v41 = select_float64(v40, (((3.141592653589793 - v39) - v37) - v38) + 1.2246467991473532e-16, v38);
+    const int64_t v42 = int64_of_float64(select_float64(v40, v39, v37) + v41) ^ (int64_of_float64(y) & INT64_MIN);
+    return select_float64(-(int64_t)(y != y) | -(int64_t)(x != x), NAN, float64_of_int64(v42));
 }
 
 INLINE float sinh_float32(float x) {

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from xpr.dtypes import float32, int32, int64, uint32
+from xpr.dtypes import float32, float64, int32, int64, uint32
 from xpr.primitives.vectorized.coefficients import (
     ARCSINE_REST,
     ARCTANGENT_REST,
@@ -14,6 +14,7 @@ from xpr.primitives.vectorized.coefficients import (
     LONG_ARCTANGENT,
 )
 from xpr.primitives.vectorized.expressions import Expression, polynomial, select, times_sign
+from xpr.primitives.vectorized.long_exponentials import product_in_parts, sum_in_parts
 
 _TINY = 2.0**-13  # below it arcsin(x) = x = arctan(x) to a tenth of an ulp
 _PI = math.pi
@@ -113,22 +114,53 @@ def arccosine(x: Expression) -> Expression:
 # -- Float64. What is added last has an error of half an ulp; the rest of a sum is small, or has its own lower part.
 
 _LOW_HALF_PI = 6.123233995736766e-17  # pi / 2 less its nearest float64
+_NEGATED_EXPONENT = 0x7FDE << 48  # less the bits of a positive number it is those of nearly its reciprocal
 
 
-def _long_arctangent_of_ratio(y: Expression, x: Expression) -> Expression:
+def _long_arctangent_of_ratio(y: Expression, x: Expression) -> tuple[Expression, Expression]:
+    """arctan(y / x) in two parts, for y and x that are not negative: of the ratio, or of (y - x) / (y + x), or -x / y.
+
+    What the quotient, and its operands, left out to rounding is added to the rest.
+    """
     is_far, is_near = y > x * (1 / _EIGHTH), y < x * _EIGHTH
-    over = select(is_near, y, select(is_far, -x, y - x))
-    under = select(is_near, x, select(is_far, y, y + x))
+    difference, difference_rest = sum_in_parts(y, -x)
+    both, both_rest = sum_in_parts(y, x)
+    over = select(is_near, y, select(is_far, -x, difference))
+    under = select(is_near, x, select(is_far, y, both))
     t = over / under
     square = t * t
+    product, lost = product_in_parts(t, under)
+    of_sides = select(is_near | is_far, 0.0, difference_rest - t * both_rest)
+    rough = (_NEGATED_EXPONENT - under.bits_as(int64)).bits_as(float64)  # 1 / under, to an eighth
+    missing = (((over - product) - lost) + of_sides) * (rough * (2.0 - under * rough))
+    missing = select(abs(over) < 2.0**-900, 0.0, missing)  # its parts would be subnormal
     offset = select(is_near, 0.0, select(is_far, y.constant(_PI / 2), _PI / 4))
     low = select(is_near, 0.0, select(is_far, y.constant(_LOW_HALF_PI), _LOW_HALF_PI / 2))
-    return offset + (t + (t * square * polynomial(square, LONG_ARCTANGENT) + low))
+    rest = t * square * polynomial(square, LONG_ARCTANGENT) + (low + missing * (1.0 - 0.87 * square))
+    total = offset + t
+    return total, ((offset - total) + t) + rest
+
+
+# From where on arctan(x) is arctan(c) + arctan((x - c) / (1 + c x)), so that the second is less than half of it and its
+# errors count little; c; and arctan(c) in two parts (fdlibm).
+_FROM = (
+    (7 / 16, 0.5, 0.4636476090008061, 2.2698777452961687e-17),
+    (11 / 16, 1.0, _PI / 4, _LOW_HALF_PI / 2),
+    (19 / 16, 1.5, 0.982793723247329, 1.3903311031230998e-17),
+    (39 / 16, math.inf, _PI / 2, _LOW_HALF_PI),
+)
 
 
 def long_arctangent(x: Expression) -> Expression:
     size = abs(x)
-    result = _long_arctangent_of_ratio(select(size > 2.0**100, 2.0**100, size), x.constant(1))
+    c, offset, low = (size.constant(0) for _ in range(3))
+    for bound, *numbers in _FROM:
+        is_beyond = size > bound
+        c, offset, low = (select(is_beyond, new, old) for new, old in zip(numbers, (c, offset, low)))
+    is_far = c.equals(math.inf)
+    t = select(is_far, -1.0, size - c) / select(is_far, size, 1.0 + c * size)
+    square = t * t
+    result = offset + (t + (t * square * polynomial(square, LONG_ARCTANGENT) + low))
     return select(size < 2.0**-27, x, times_sign(result, x))
 
 
@@ -138,11 +170,14 @@ def long_angle(y: Expression, x: Expression) -> Expression:
     is_any_infinite = sizes[0].equals(math.inf) | sizes[1].equals(math.inf)
     is_large = (sizes[0] > 2.0**1000) | (sizes[1] > 2.0**1000)
     is_small = (sizes[0] < 2.0**-900) & (sizes[1] < 2.0**-900)
-    scale = select(is_large, 2.0**-100, select(is_small, x.constant(2.0**100), 1.0))
+    scale = select(is_large, 2.0**-100, select(is_small, x.constant(2.0**200), 1.0))
     sides = [select(is_any_infinite, select(v.equals(math.inf), v.constant(1), 0.0), v * scale) for v in sizes]
     is_nan = y.differs(y) | x.differs(x)
-    result = _long_arctangent_of_ratio(sides[0], select((sides[0] + sides[1]).equals(0), 1.0, sides[1]))
-    result = select(x.bits_as(int64) < 0, (_PI - result) + 2 * _LOW_HALF_PI, result)
+    total, rest = _long_arctangent_of_ratio(sides[0], select((sides[0] + sides[1]).equals(0), 1.0, sides[1]))
+    turned = _PI - total
+    left_out = ((_PI - turned) - total) - rest
+    is_left = x.bits_as(int64) < 0
+    result = select(is_left, turned, total) + select(is_left, left_out + 2 * _LOW_HALF_PI, rest)
     return select(is_nan, math.nan, times_sign(result, y))
 
 
