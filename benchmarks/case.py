@@ -5,6 +5,7 @@ three kinds, by what is timed: `warm`, `cold`, and startup.py's own.
 """
 
 import gc
+import importlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -56,6 +57,11 @@ def cold(build: Callable[[Library], Call]) -> Callable[[Library], Sample]:
         return sample
 
     return sampler
+
+
+def submodule(library: Library, name: str) -> Any:
+    """A module that `import jax` alone does not load, such as "scipy.optimize"."""
+    return importlib.import_module(f"{library.__name__}.{name}")
 
 
 def seconds(library: Library, call: Call, count: int) -> float:

@@ -2,13 +2,16 @@
 
 import gc
 
+import numpy as np
 import pytest
 
 import xpr
 from benchmarks import case, passes
 from benchmarks.__main__ import GROUPS
 from benchmarks.measure import Row
+from benchmarks.scripts import SCRIPTS
 from benchmarks.table import header, line, summary
+from tests.peer import agree
 
 CASES = [
     pytest.param(each, id=f"{group}: {each.name}")
@@ -18,6 +21,7 @@ CASES = [
     if not (group == "models" and "without biases" in each.name)  # smaller programs of the same functions
     if not each.name.endswith("256 MB")  # arrays that are few and large, in place of many and small
     if group != "cpu" or each.name.endswith("float32 1e3")
+    if group != "first_start" or each.name.endswith("eager numpy")  # each of the scripts is compared with jax below
 ]
 
 
@@ -33,6 +37,18 @@ def short_runs(monkeypatch):
 @pytest.mark.parametrize("benchmark", CASES)
 def test_every_case_runs(benchmark):
     assert benchmark.sampler(xpr)() > 0
+
+
+@pytest.mark.optimized
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.__name__)
+def test_scripts_give_what_they_give_in_jax(script):
+    results = agree(lambda library: script(library), tolerance=1e-4)
+    for leaf in xpr.tree.leaves(results):
+        assert np.isfinite(np.asarray(leaf, dtype=np.float64)).all()
+
+
+def test_there_are_forty_two_scripts():
+    assert len({script.__name__ for script in SCRIPTS}) == len(SCRIPTS) == 42
 
 
 def test_a_row_compares_with_the_target():
