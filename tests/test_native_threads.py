@@ -50,6 +50,36 @@ def test_products_of_large_matrices_and_vectors(shape, dtype):
 
 
 @BUILT
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shape", [(50_001, 40), (3, 30), (300, 7), (20, 33), (129, 64)])
+def test_convolutions_of_long_vectors(shape, dtype):
+    """Threads divide the positions; the last blocks of a row overlap."""
+    x, window = (np.random.default_rng(0).integers(-9, 9, n).astype(dtype) for n in shape)
+    with enable_x64():
+        convolve = xpr.jit(jnp.convolve).lower(x, window)
+        assert "xpr_convolution" in convolve.as_text()
+        np.testing.assert_array_equal(convolve.compile()(x, window), np.convolve(x, window))
+
+
+@BUILT
+@pytest.mark.parametrize("features", [1, 3, 32, 100])
+def test_convolutions_of_each_feature_of_images(features):
+    rng = np.random.default_rng(0)
+    images = rng.integers(-9, 9, (3, 70, 61, features)).astype("f")
+    windows = rng.integers(-9, 9, (7, 9, 1, features)).astype("f")
+    numbers = ("NHWC", "HWIO", "NHWC")
+    convolve = xpr.jit(
+        lambda x, w: lax.conv_general_dilated(
+            x, w, (2, 1), "VALID", (1, 1), (2, 1), numbers, feature_group_count=features
+        )
+    ).lower(images, windows)
+    assert "xpr_convolution" in convolve.as_text()
+    parts = np.lib.stride_tricks.sliding_window_view(images, (13, 9), (1, 2))[:, ::2, :, :, ::2]
+    expected = np.einsum("nijfhw,hwf->nijf", parts, windows[:, :, 0])
+    np.testing.assert_array_equal(convolve.compile()(images, windows), expected)
+
+
+@BUILT
 @pytest.mark.parametrize("dtype", ["float32", "int64"])
 @pytest.mark.parametrize("shape", [(1001, 1003), (3, 400_001), (1, 1_000_003), (9, 140_000), (40_009, 30)])
 def test_rows_of_large_arrays(shape, dtype):

@@ -13,6 +13,7 @@
 
 #include "processors.h"
 #include "text.h"
+#include "threads.h"
 
 /* Of a call: what is computed; its dtype; how many images have results of their own, and how many are summed; rows and columns
    of positions; features; rows and columns of an image, of which each has all that is read; rows and columns of offsets; rows of
@@ -21,6 +22,15 @@ struct sizes {
     long long of_offsets, dtype, images, summed, rows, columns, features, image_rows, image_columns, window_rows, window_columns,
         row_step, row_offset, column_offset;
 };
+
+struct call {
+    const void *x, *repeated;
+    void *y;
+    const struct sizes *s;
+    long long pieces; /* of a row */
+};
+
+#define NANOSECONDS 0.6 /* for a vector of products */
 
 enum { SIZES = sizeof(struct sizes) / sizeof(long long), VECTORS = 4, BYTES = 64 };
 
@@ -49,26 +59,44 @@ enum { SIZES = sizeof(struct sizes) / sizeof(long long), VECTORS = 4, BYTES = 64
         for (long long k = 0; k < count; k++) y[k] = count == BLOCK_##number ? ((number *)v)[k] : sums[k];                      \
     }                                                                                                                           \
                                                                                                                                 \
-    FOR_EACH_PROCESSOR void xpr_positions_##number(const number *x, const number *w, number *repeated, number *y,               \
-                                                   const struct sizes *s) {                                                     \
-        long long row = s->columns * s->features, image_row = s->image_columns * s->features;                                   \
-        long long period = s->features + BLOCK_##number, offsets = s->window_rows * s->window_columns;                          \
-        for (long long d = 0; d < offsets; d++)                                                                                 \
-            for (long long k = 0; k < period; k++) repeated[d * period + k] = w[d * s->features + k % s->features];             \
-        for (long long image = 0; image < s->images; image++)                                                                   \
-            for (long long i = 0; i < s->rows; i++, y += row) {                                                                 \
-                const number *from = x + (image * s->image_rows + i * s->row_step) * image_row;                                 \
-                if (row < BLOCK_##number) {                                                                                     \
-                    block_##number(from, repeated, y, period, row, s);                                                          \
-                    continue;                                                                                                   \
-                }                                                                                                               \
-                for (long long at = 0; at < row; at += BLOCK_##number) {                                                        \
-                    if (at > row - BLOCK_##number) at = row - BLOCK_##number; /* the last block may overlap with the one before */ \
-                    block_##number(from + at, repeated + at % s->features, y + at, period, BLOCK_##number, s);                  \
-                }                                                                                                               \
-            }                                                                                                                   \
-    }                                                                                                                           \
-                                                                                                                                \
+    /* Of pieces of the rows, a block each but for the last of a row, which has what is left. */                               \
+    FOR_EACH_PROCESSOR static void positions_##number(void *argument, long long piece, long long to) {                         \
+        const struct call *call = argument;                                                                                    \
+        const struct sizes *s = call->s;                                                                                       \
+        const number *w = call->repeated;                                                                                      \
+        long long row = s->columns * s->features, image_row = s->image_columns * s->features;                                  \
+        long long period = s->features + BLOCK_##number;                                                                       \
+        for (; piece < to; piece++) {                                                                                          \
+            long long i = piece / call->pieces, last = row - BLOCK_##number;                                                   \
+            const number *from = (const number *)call->x + (i / s->rows * s->image_rows + i % s->rows * s->row_step) * image_row;\
+            number *y = (number *)call->y + i * row;                                                                           \
+            long long at = piece % call->pieces * BLOCK_##number;                                                              \
+            if (last < 0)                                                                                                      \
+                block_##number(from, w, y, period, row, s);                                                                    \
+            else                                                                                                               \
+                block_##number(from + at, w + at % s->features, y + at, period, BLOCK_##number, s);                            \
+            if (piece % call->pieces == call->pieces - 1 && at < last) /* it overlaps with the one before */                   \
+                block_##number(from + last, w + last % s->features, y + last, period, BLOCK_##number, s);                      \
+        }                                                                                                                      \
+    }                                                                                                                          \
+                                                                                                                               \
+    FOR_EACH_PROCESSOR static void repeat_##number(const number *w, number *repeated, const struct sizes *s) {                 \
+        long long n = s->features, period = n + BLOCK_##number, offsets = s->window_rows * s->window_columns;                  \
+        for (long long d = 0; d < offsets; d++, w += n, repeated += period)                                                    \
+            if (n == 1)                                                                                                        \
+                for (long long k = 0; k < period; k++) repeated[k] = *w;                                                       \
+            else                                                                                                               \
+                for (long long k = 0; k < period; k += n)                                                                      \
+                    for (long long l = 0; l < n && k + l < period; l++) repeated[k + l] = w[l];                                \
+    }                                                                                                                          \
+                                                                                                                               \
+    static void xpr_positions_##number(const number *x, const number *w, number *repeated, number *y, const struct sizes *s) { \
+        long long pieces = s->columns * s->features / BLOCK_##number, offsets = s->window_rows * s->window_columns;            \
+        struct call call = {x, repeated, y, s, pieces ? pieces : 1};                                                           \
+        repeat_##number(w, repeated, s);                                                                                       \
+        xpr_parallel_for(positions_##number, &call, s->images * s->rows * call.pieces, NANOSECONDS * VECTORS * offsets);       \
+    }                                                                                                                          \
+                                                                                                                               \
     FOR_EACH_PROCESSOR void xpr_offsets_##number(const number *x, const number *y, number *repeated, number *w,                 \
                                                  const struct sizes *s) {                                                       \
         long long row = s->columns * s->features, image_row = s->image_columns * s->features;                                   \
