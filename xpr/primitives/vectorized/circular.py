@@ -25,7 +25,7 @@ from xpr.primitives.vectorized.coefficients import (
     TANGENT_OF_QUARTER_TURNS,
 )
 from xpr.primitives.vectorized.expressions import Expression, polynomial, ratio, select, times_sign, whole_bits
-from xpr.primitives.vectorized.rule import OnCpu, in_c
+from xpr.primitives.vectorized.rule import OnCpu, computed_in_c
 
 _BOUNDS = (2.0**51, 2.0**77, 2.0**103)  # between the ranges
 _TINY = 2.0**-13  # below it sin(x) = x = tan(x) to a third of an ulp
@@ -148,5 +148,5 @@ lower_tangent = OnCpu("tan", "stablehlo.tan", tangent, long_tangent, _BEYOND, in
 def lower_sine_and_cosine(b: Builder, x: Value, aval: ShapedArray) -> list[Value]:
     """Both, by one call of C where it computes each."""
     if lower_sine.is_in_c(b, [x], aval):
-        return in_c(b, native.SIN_COS, [x], aval, 2)
+        return computed_in_c(b, native.SIN_COS, [x], aval, 2)
     return [*lower_sine(b, [x], [aval]), *lower_cosine(b, [x], [aval])]

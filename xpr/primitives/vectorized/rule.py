@@ -93,7 +93,7 @@ class OnCpu:
     def __call__(self, b: Builder, operands: list[Value], avals: list[ShapedArray], **params: Any) -> list[Value]:
         (aval,) = avals
         if self.is_in_c(b, operands, aval):
-            return in_c(b, self.name, operands, aval)
+            return computed_in_c(b, self.name, operands, aval)
         formula, bound = self._formula(b, operands, aval), self.beyond.get(computed_in(aval.dtype))
         if formula is None or not self._is_many(aval) or (bound is not None and b.may_be_partitioned):
             return self._elsewhere(b, operands, aval, params)
@@ -123,7 +123,7 @@ def _are_computed(b: Builder, operands: list[Value]) -> bool:
     return any(x.aval.ndim and x in b.definitions for x in operands)
 
 
-def in_c(b: Builder, name: str, operands: list[Value], aval: ShapedArray, count: int = 1) -> list[Value]:
+def computed_in_c(b: Builder, name: str, operands: list[Value], aval: ShapedArray, count: int = 1) -> list[Value]:
     """The result of a call, or `count` results of one; the second of two operands may stay one number."""
     dtype = computed_in(aval.dtype)
     values = repeated(b, operands[:1], aval.shape)
