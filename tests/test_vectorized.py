@@ -172,13 +172,41 @@ def test_powers_of_halves(exponent, dtype, size):
     reach = {"float16": 8, "float32": 100, "float64": 1022}[dtype]
     x = np.exp2(np.random.default_rng(0).uniform(-reach, reach, size)).astype(dtype)
     with enable_x64(), np.errstate(all="ignore"):
-        x[: len(SPECIAL)] = SPECIAL
+        x[: len(SPECIAL) + 2] = [*SPECIAL, np.finfo(dtype).tiny, np.finfo(dtype).max]
         found = np.asarray(xpr.jit(lambda x: lax.pow(abs(x) if size % 2 else x, exponent))(x))
         exact = np.power(x.astype(np.longdouble), exponent)
         exact[x == -np.inf] = np.inf if exponent > 0 else 0  # of halves NumPy has roots, which have no value there
         exact = np.power(abs(x).astype(np.longdouble), exponent) if size % 2 else exact
     fits = np.isnan(exact) | ~((0 < abs(exact)) & (abs(exact) < np.finfo(dtype).tiny))
     assert accuracy.errors(found[fits], exact[fits]).max() < (2 if size < SOME else 0.8)
+
+
+@pytest.mark.optimized
+@pytest.mark.parametrize("size", [SOME, MANY])
+@pytest.mark.parametrize("exponent", [-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5])
+def test_powers_of_halves_of_subnormal_numbers(exponent, size):
+    """They count as 0, or as what they are."""
+    for dtype in ("float32", "float64"):
+        x = np.full(size, np.finfo(dtype).tiny, dtype) / np.geomspace(1.5, 1e6, size).astype(dtype)
+        with enable_x64(), np.errstate(all="ignore"):
+            found, exact = np.asarray(xpr.jit(lambda x: lax.pow(x, exponent))(x)), np.power(x, exponent)
+            gradient = np.asarray(xpr.jit(xpr.grad(lambda x: jnp.sum(lax.pow(x, exponent))))(x))
+        at_zero = 0 if exponent > 0 else np.inf
+        assert (np.isclose(found, exact, rtol=1e-5, atol=np.finfo(dtype).tiny) | (found == at_zero)).all()
+        assert not np.isnan(gradient).any()
+
+
+@pytest.mark.parametrize("ratio", [1 / 16, 1 / 8, 1 / 4])
+def test_angles_of_points_next_to_where_they_are_scaled(ratio):
+    """C brings both coordinates nearer where both are small."""
+    rng = np.random.default_rng(0)
+    for power in range(-1022, -760, 4):
+        x = np.exp2(rng.uniform(power, power + 4, MANY))
+        y = x * ratio * rng.uniform(0.9, 1.1, MANY)
+        y = np.where(y < np.finfo("d").tiny, 0, y)
+        with enable_x64():
+            found = np.asarray(function("atan2")(y, x))
+        assert accuracy.errors(found, np.arctan2(y.astype(np.longdouble), x.astype(np.longdouble))).max() < 1
 
 
 @pytest.mark.parametrize("in_c", [True, False])

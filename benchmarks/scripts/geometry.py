@@ -129,7 +129,7 @@ def rotations(library: Library):
 
 
 def ray_marching(library: Library):
-    """A scene of distance functions: rays that march, normals by gradients, shadows, and a fitted sphere."""
+    """A scene of distance functions: rays that march, normals by gradients, shadows, and a derivative by the radius."""
     jnp, lax = library.numpy, library.lax
     light = jnp.array([0.6, 0.7, -0.4])
     light = light / jnp.linalg.norm(light)

@@ -72,8 +72,8 @@ def conjugate_gradients(library: Library):
         previous, q = q, w / beta
     off = jnp.diag(jnp.array(betas[:-1]), 1)
     ritz = jnp.linalg.eigvalsh(jnp.diag(jnp.array(alphas)) + off + off.T)
-    residual = jnp.max(jnp.abs(dense @ scaled[0] - b)) < 1e-2
-    return plain[0], scaled[0], residual, builtin, jnp.linalg.cond(dense), ritz[-1], jnp.allclose(dense, dense.T)
+    is_solved = jnp.max(jnp.abs(dense @ scaled[0] - b)) < 1e-2
+    return plain[0], scaled[0], is_solved, builtin, jnp.linalg.cond(dense), ritz[-1], jnp.allclose(dense, dense.T)
 
 
 def adam(library: Library):
@@ -118,7 +118,7 @@ def adam(library: Library):
 
 
 def gauss_newton(library: Library):
-    """A circle and a decay fitted by Levenberg and Marquardt's method, and the same by BFGS."""
+    """A circle fitted by Levenberg and Marquardt's method, and the same by BFGS."""
     jnp, random, lax = library.numpy, library.random, library.lax
     angles = jnp.linspace(0, 2 * jnp.pi, 24, endpoint=False)
     circle = jnp.stack([jnp.cos(angles), jnp.sin(angles)], axis=1)

@@ -120,9 +120,9 @@ def image_warping(library: Library):
     gray = jnp.tensordot(colors, jnp.array([0.299, 0.587, 0.114]), axes=1)
     scaled = jnp.uint8(255 * (gray - gray.min()) / jnp.ptp(gray))
     threshold = jnp.where(edges > edges.mean() + edges.std(), 1, 0)
-    opened = lax.reduce_window(threshold, 0, lax.max, (3, 3), (1, 1), "SAME")
+    dilated = lax.reduce_window(threshold, 0, lax.max, (3, 3), (1, 1), "SAME")
     results = [turned[::6, ::6], edges.max(axis=0), tiles.mean(axis=(1, 2)), shift, value]
-    return results, opened.sum(axis=0), jnp.bincount(scaled.ravel() // 64, length=4)
+    return results, dilated.sum(axis=0), jnp.bincount(scaled.ravel() // 64, length=4)
 
 
 SCRIPTS = [images, spectrogram, image_warping]

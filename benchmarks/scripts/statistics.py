@@ -76,8 +76,8 @@ def bootstrap(library: Library):
     differences = library.lax.map(difference, random.split(subkeys[3], 200))
     observed = second.mean() - first.mean()
     p_value = jnp.mean(jnp.abs(differences) >= jnp.abs(observed))
-    kurtosis = jnp.mean(((first - first.mean()) / first.std(ddof=1)) ** 4) - 3
-    return medians.std(), interval, observed, p_value, kurtosis, jnp.corrcoef(first[:35], jnp.sort(second))
+    excess_kurtosis = jnp.mean(((first - first.mean()) / first.std(ddof=1)) ** 4) - 3
+    return medians.std(), interval, observed, p_value, excess_kurtosis, jnp.corrcoef(first[:35], jnp.sort(second))
 
 
 def survival_analysis(library: Library):
@@ -139,10 +139,11 @@ def clusters(library: Library):
         means, _, i = state
         members = library.nn.one_hot(assign(means)[0], 3)
         counts = jnp.maximum(members.sum(axis=0), 1.0)
-        return members.T @ components / counts[:, None], jnp.max(jnp.abs(means)), i + 1
+        moved = members.T @ components / counts[:, None]
+        return moved, jnp.max(jnp.abs(moved - means)), i + 1
 
     start = components[jnp.array([0, 30, 60])]
-    means, _, _ = lax.while_loop(lambda s: s[2] < 12, update, (start, jnp.inf, 0))
+    means, _, _ = lax.while_loop(lambda s: (s[1] > 1e-4) & (s[2] < 12), update, (start, jnp.inf, 0))
     found, inertia = assign(means)
     table = jnp.zeros((3, 3), jnp.int32).at[labels, found].add(1)
     return explained, means, inertia, jnp.sort(jnp.bincount(found, length=3)), jnp.max(table, axis=1)

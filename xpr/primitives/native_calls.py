@@ -51,24 +51,24 @@ def call(
 
 
 def call_of_elements(
-    b: Builder, target: str, operands: list[Value], results: list[ShapedArray], takes_long: bool = False
+    b: Builder, target: str, operands: list[Value], avals: list[ShapedArray], takes_long: bool = False
 ) -> list[Value]:
     """Calls a function that computes each element of its results from those of its operands at the same place.
 
     A call for one result counts as an elementwise operation, and equal ones are one. The second operand may be one
     number.
     """
-    sizes = [results[0].size, *(int(x.aval.ndim == 0) for x in operands[1:])]
+    sizes = [avals[0].size, *(int(x.aval.ndim == 0) for x in operands[1:])]
     further = [counted(b, operands[0])] if takes_long else []
     values = [*operands, *further]
-    properties = _properties(target, sizes, values, results, False)
-    if len(results) == 1:
-        found = [b.op("stablehlo.custom_call", values, results[0], properties)]
+    properties = _properties(target, sizes, values, avals, False)
+    if len(avals) == 1:
+        results = [b.op("stablehlo.custom_call", values, avals[0], properties)]
     else:
-        found = b.ops("stablehlo.custom_call", values, results, properties)
+        results = b.ops("stablehlo.custom_call", values, avals, properties)
     if len(operands) == 1 and operands[0] in b.varied:
-        b.varied.update(found)
-    return found
+        b.varied.update(results)
+    return results
 
 
 _COUNTED = 1024  # additions: programs of fewer than 1,000 operations run in the thread of their caller

@@ -173,7 +173,7 @@ _lower_any_power = OnCpu("pow", _pow_lower, exponentials.power, long_exponential
 
 
 def _lower_by_root(n: int) -> OnCpu:
-    """The rule for the exponent n + 1/2; of few float64 numbers C has powers, and XLA roots, sooner than formulas."""
+    """The rule for the exponent n + 1/2."""
     root = exponentials.power_by_root(0)
     if n == 0:
         return OnCpu("pow_1_half", _pow_lower, root, root, many=SOME, many_double=SOME)
@@ -186,8 +186,11 @@ _LOWER_BY_ROOT = {n + 0.5: _lower_by_root(n) for n in range(-3, 4)}
 
 
 def _pow_lower_by_exponent(b: Builder, operands: list[Value], avals: list[ShapedArray]) -> list[Value]:
-    """By the square root where the exponent is a constant, a few halves."""
-    return _LOWER_BY_ROOT.get(b.known_number(operands[1]), _lower_any_power)(b, operands, avals)
+    """By the square root where the exponent is a constant, a few halves, and C doesn't compute the power sooner."""
+    exponent = b.known_number(operands[1])
+    if exponent not in _LOWER_BY_ROOT or (exponent != 0.5 and _lower_any_power.is_in_c(b, operands, avals[0])):
+        return _lower_any_power(b, operands, avals)
+    return _LOWER_BY_ROOT[exponent](b, operands, avals)
 
 
 pow_p = elementwise(

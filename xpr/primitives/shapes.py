@@ -391,7 +391,7 @@ _FEW_TILES, _MANY_ELEMENTS = 8, 1 << 10
 # and where elements are large, since what is computed for each takes as long for one of 8 bytes as for one of 4.
 _LARGE_RESULT = {4: 1 << 24, 8: 1 << 22, 16: 1 << 20}  # by the size of an element
 _LARGE_RESULT_OF_SMALL_ELEMENTS = 1 << 26
-_MANY_WRITTEN, _MUCH_WRITTEN = 1 << 19, 1 << 27  # elements, and bytes of them
+_MANY_WRITTEN, _MUCH_WRITTEN, _LONG_ROW = 1 << 19, 1 << 27, 1 << 14  # elements, bytes of all of them, elements
 
 
 def _reshape_lower(b: Builder, x: Value, aval: ShapedArray, *, new_sizes: tuple[int, ...]) -> Value:
@@ -420,17 +420,20 @@ def _reshape_lower(b: Builder, x: Value, aval: ShapedArray, *, new_sizes: tuple[
 
 
 def written_before_reshape(b: Builder, x: Value) -> Value:
-    """A result of a program: if a reshape merges large axes of a broadcast, as in `tile`, the broadcast is in memory.
+    """A result of a program: a broadcast is written before a reshape merges its long rows, or copies of elements.
 
-    XLA would compute the index into the operand for each element, which takes twice as long, but as long as to write
-    large elements to much memory; where other operations read the elements it is worth it.
+    So `tile` and `repeat` end. XLA would compute the index into the operand for each element, which takes twice as
+    long, but no longer than to write large elements to much memory; if other operations read them it is worth it.
     """
     name, operands, _ = b.definitions.get(x, ("", [], ""))
-    if b.platform != "cpu" or name != "stablehlo.reshape" or b.broadcast_source(operands[0]) is None:
+    broadcast = b.broadcast_source(operands[0]) if b.platform == "cpu" and name == "stablehlo.reshape" else None
+    if broadcast is None or x.aval.is_symbolic or not x.aval.shape:
         return x
-    if x.aval.is_symbolic or x.aval.size < _MANY_WRITTEN or x.aval.ndim >= operands[0].aval.ndim:
-        return x
-    if x.aval.dtype.itemsize >= 8 and x.aval.size * x.aval.dtype.itemsize >= _MUCH_WRITTEN:
+    (source, axes), shape, itemsize = broadcast, operands[0].aval.shape, x.aval.dtype.itemsize
+    most = {4: math.inf, 8: _MUCH_WRITTEN / 8}.get(itemsize, 0)
+    repeats = len(shape) - 1 not in axes or shape[-1] >= _LONG_ROW
+    merges = x.aval.shape[-1] % shape[-1] == 0 and x.aval.shape[-1] > shape[-1]
+    if not (source.aval.size > 1 and repeats and merges and _MANY_WRITTEN <= x.aval.size < most):
         return x
     return b.reshape(b.fusion_barrier(operands[0]), x.aval.shape)
 

@@ -27,7 +27,7 @@ struct call {
     const void *x, *repeated;
     void *y;
     const struct sizes *s;
-    long long pieces; /* of a row */
+    long long segments; /* of a row */
 };
 
 #define NANOSECONDS 0.6 /* for a vector of products */
@@ -59,44 +59,44 @@ enum { SIZES = sizeof(struct sizes) / sizeof(long long), VECTORS = 4, BYTES = 64
         for (long long k = 0; k < count; k++) y[k] = count == BLOCK_##number ? ((number *)v)[k] : sums[k];                      \
     }                                                                                                                           \
                                                                                                                                 \
-    /* Of pieces of the rows, a block each but for the last of a row, which has what is left. */                               \
-    FOR_EACH_PROCESSOR static void positions_##number(void *argument, long long piece, long long to) {                         \
-        const struct call *call = argument;                                                                                    \
-        const struct sizes *s = call->s;                                                                                       \
-        const number *w = call->repeated;                                                                                      \
-        long long row = s->columns * s->features, image_row = s->image_columns * s->features;                                  \
-        long long period = s->features + BLOCK_##number;                                                                       \
-        for (; piece < to; piece++) {                                                                                          \
-            long long i = piece / call->pieces, last = row - BLOCK_##number;                                                   \
-            const number *from = (const number *)call->x + (i / s->rows * s->image_rows + i % s->rows * s->row_step) * image_row;\
-            number *y = (number *)call->y + i * row;                                                                           \
-            long long at = piece % call->pieces * BLOCK_##number;                                                              \
-            if (last < 0)                                                                                                      \
-                block_##number(from, w, y, period, row, s);                                                                    \
-            else                                                                                                               \
-                block_##number(from + at, w + at % s->features, y + at, period, BLOCK_##number, s);                            \
-            if (piece % call->pieces == call->pieces - 1 && at < last) /* it overlaps with the one before */                   \
-                block_##number(from + last, w + last % s->features, y + last, period, BLOCK_##number, s);                      \
-        }                                                                                                                      \
-    }                                                                                                                          \
-                                                                                                                               \
-    FOR_EACH_PROCESSOR static void repeat_##number(const number *w, number *repeated, const struct sizes *s) {                 \
-        long long n = s->features, period = n + BLOCK_##number, offsets = s->window_rows * s->window_columns;                  \
-        for (long long d = 0; d < offsets; d++, w += n, repeated += period)                                                    \
-            if (n == 1)                                                                                                        \
-                for (long long k = 0; k < period; k++) repeated[k] = *w;                                                       \
-            else                                                                                                               \
-                for (long long k = 0; k < period; k += n)                                                                      \
-                    for (long long l = 0; l < n && k + l < period; l++) repeated[k + l] = w[l];                                \
-    }                                                                                                                          \
-                                                                                                                               \
-    static void xpr_positions_##number(const number *x, const number *w, number *repeated, number *y, const struct sizes *s) { \
-        long long pieces = s->columns * s->features / BLOCK_##number, offsets = s->window_rows * s->window_columns;            \
-        struct call call = {x, repeated, y, s, pieces ? pieces : 1};                                                           \
-        repeat_##number(w, repeated, s);                                                                                       \
-        xpr_parallel_for(positions_##number, &call, s->images * s->rows * call.pieces, NANOSECONDS * VECTORS * offsets);       \
-    }                                                                                                                          \
-                                                                                                                               \
+    /* Of segments of the rows: a block each; the last of a row has one more, which overlaps with it. */                        \
+    FOR_EACH_PROCESSOR static void positions_##number(void *argument, long long segment, long long to) {                        \
+        const struct call *call = argument;                                                                                     \
+        const struct sizes *s = call->s;                                                                                        \
+        const number *w = call->repeated;                                                                                       \
+        long long row = s->columns * s->features, image_row = s->image_columns * s->features;                                   \
+        long long period = s->features + BLOCK_##number;                                                                        \
+        for (; segment < to; segment++) {                                                                                       \
+            long long i = segment / call->segments, last = row - BLOCK_##number;                                                \
+            const number *from = (const number *)call->x + (i / s->rows * s->image_rows + i % s->rows * s->row_step) * image_row; \
+            number *y = (number *)call->y + i * row;                                                                            \
+            long long at = segment % call->segments * BLOCK_##number;                                                           \
+            if (last < 0)                                                                                                       \
+                block_##number(from, w, y, period, row, s);                                                                     \
+            else                                                                                                                \
+                block_##number(from + at, w + at % s->features, y + at, period, BLOCK_##number, s);                             \
+            if (segment % call->segments == call->segments - 1 && at < last)                                                    \
+                block_##number(from + last, w + last % s->features, y + last, period, BLOCK_##number, s);                       \
+        }                                                                                                                       \
+    }                                                                                                                           \
+                                                                                                                                \
+    FOR_EACH_PROCESSOR static void repeat_##number(const number *w, number *repeated, const struct sizes *s) {                  \
+        long long n = s->features, period = n + BLOCK_##number, offsets = s->window_rows * s->window_columns;                   \
+        for (long long d = 0; d < offsets; d++, w += n, repeated += period)                                                     \
+            if (n == 1)                                                                                                         \
+                for (long long k = 0; k < period; k++) repeated[k] = *w;                                                        \
+            else                                                                                                                \
+                for (long long k = 0; k < period; k += n)                                                                       \
+                    for (long long l = 0; l < n && k + l < period; l++) repeated[k + l] = w[l];                                 \
+    }                                                                                                                           \
+                                                                                                                                \
+    static void xpr_positions_##number(const number *x, const number *w, number *repeated, number *y, const struct sizes *s) {  \
+        long long segments = s->columns * s->features / BLOCK_##number, offsets = s->window_rows * s->window_columns;           \
+        struct call call = {x, repeated, y, s, segments ? segments : 1};                                                        \
+        repeat_##number(w, repeated, s);                                                                                        \
+        xpr_parallel_for(positions_##number, &call, s->images * s->rows * call.segments, NANOSECONDS * VECTORS * offsets);      \
+    }                                                                                                                           \
+                                                                                                                                \
     FOR_EACH_PROCESSOR void xpr_offsets_##number(const number *x, const number *y, number *repeated, number *w,                 \
                                                  const struct sizes *s) {                                                       \
         long long row = s->columns * s->features, image_row = s->image_columns * s->features;                                   \

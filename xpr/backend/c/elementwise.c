@@ -22,7 +22,7 @@ struct call {
     char *result;
     const char *x;
     char *other; /* a second operand, or result */
-    enum { NOTHING, NUMBER, OPERAND, RESULT } other_is;
+    enum { NO_OTHER, OTHER_NUMBER, OTHER_OPERAND, OTHER_RESULT } kind_of_other;
     size_t bytes; /* of an element */
     long long n;
 };
@@ -38,21 +38,21 @@ static void compute_blocks(void *argument, long long from, long long to) {
     const struct call *call = argument;
     size_t bytes = call->bytes, block = BLOCK * bytes;
     _Alignas(64) char x[BLOCK * sizeof(double)], other[sizeof x], result[sizeof x];
-    int is_array = call->other_is == OPERAND || call->other_is == RESULT;
-    if (call->other_is == NUMBER) fill(other, call->other, bytes, block);
+    int is_array = call->kind_of_other == OTHER_OPERAND || call->kind_of_other == OTHER_RESULT;
+    if (call->kind_of_other == OTHER_NUMBER) fill(other, call->other, bytes, block);
     for (; from < to && (from + 1) * BLOCK <= call->n; from++)
         call->of_block(call->result + from * block, call->x + from * block, is_array ? call->other + from * block : other);
     if (from == to) return;
     size_t rest = call->n * bytes - from * block;
     memcpy(x, call->x + from * block, rest);
     fill(x + rest, x + rest - bytes, bytes, block - rest);
-    if (call->other_is == OPERAND) {
+    if (call->kind_of_other == OTHER_OPERAND) {
         memcpy(other, call->other + from * block, rest);
         fill(other + rest, other + rest - bytes, bytes, block - rest);
     }
     call->of_block(result, x, other);
     memcpy(call->result + from * block, result, rest);
-    if (call->other_is == RESULT) memcpy(call->other + from * block, other, rest);
+    if (call->kind_of_other == OTHER_RESULT) memcpy(call->other + from * block, other, rest);
 }
 
 #define PARAMETERS void *result, const void **operands, const char *text, size_t length, void *status
@@ -63,8 +63,8 @@ static inline void compute(PARAMETERS, int count, function of_block, size_t byte
     long long numbers[2] = {0, 0};
     (void)status;
     read_numbers(text, length, numbers, count);
-    int other_is = count == 1 ? NOTHING : numbers[1] ? NUMBER : OPERAND;
-    struct call call = {of_block, result, operands[0], (char *)operands[count - 1], other_is, bytes, numbers[0]};
+    int kind_of_other = count == 1 ? NO_OTHER : numbers[1] ? OTHER_NUMBER : OTHER_OPERAND;
+    struct call call = {of_block, result, operands[0], (char *)operands[count - 1], kind_of_other, bytes, numbers[0]};
     xpr_parallel_for(compute_blocks, &call, (numbers[0] + BLOCK - 1) / BLOCK, BLOCK * nanoseconds);
 }
 
@@ -118,7 +118,8 @@ static inline void compute(PARAMETERS, int count, function of_block, size_t byte
     }                                                                                                                    \
     DEFINE_CALL(name##_##dtype, number, nanoseconds, 1)
 
-/* Whether the logarithms of gamma were computed by the formula for small numbers, which is not exact where they are near 0. */
+/* Computes the logarithms of gamma of small numbers, all of them, by a formula that is not exact where a result is near 0;
+   returns whether it could. */
 FOR_EACH_PROCESSOR static int lgamma_of_all_small(void *results, const void *of_x) {
     typedef float __attribute__((may_alias)) element;
     element *restrict result = results;
@@ -163,7 +164,7 @@ FOR_EACH_PROCESSOR static void block_of_rem_float32(void *result, const void *of
         void **results = result;                                                                                         \
         (void)status;                                                                                                    \
         read_numbers(text, length, &n, 1);                                                                               \
-        struct call call = {block_of_sin_cos_##dtype, results[0], operands[0], results[1], RESULT, sizeof(number), n};   \
+        struct call call = {block_of_sin_cos_##dtype, results[0], operands[0], results[1], OTHER_RESULT, sizeof(number), n};   \
         xpr_parallel_for(compute_blocks, &call, (n + BLOCK - 1) / BLOCK, BLOCK * nanoseconds);                           \
     }
 

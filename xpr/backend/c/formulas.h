@@ -392,7 +392,7 @@ INLINE double atan2_float64(double y, double x) {
     const int64_t v2 = -(int64_t)(v0 == INFINITY);
     const int64_t v3 = -(int64_t)(v1 == INFINITY);
     const int64_t v4 = v2 | v3;
-    const double v5 = select_float64(-(int64_t)(v0 < 1.1830521861667747e-271) & -(int64_t)(v1 < 1.1830521861667747e-271),
+    const double v5 = select_float64(-(int64_t)(v0 < 1.499696813895631e-241) & -(int64_t)(v1 < 1.499696813895631e-241),
         1.6069380442589903e+60, 1.0);
     const double v6 = select_float64(-(int64_t)(v0 > 1.0715086071862673e+301) | -(int64_t)(v1 > 1.0715086071862673e+301),
         7.888609052210118e-31, v5);

@@ -169,7 +169,7 @@ def long_angle(y: Expression, x: Expression) -> Expression:
     sizes = abs(y), abs(x)
     is_any_infinite = sizes[0].equals(math.inf) | sizes[1].equals(math.inf)
     is_large = (sizes[0] > 2.0**1000) | (sizes[1] > 2.0**1000)
-    is_small = (sizes[0] < 2.0**-900) & (sizes[1] < 2.0**-900)
+    is_small = (sizes[0] < 2.0**-800) & (sizes[1] < 2.0**-800)
     scale = select(is_large, 2.0**-100, select(is_small, x.constant(2.0**200), 1.0))
     sides = [select(is_any_infinite, select(v.equals(math.inf), v.constant(1), 0.0), v * scale) for v in sizes]
     is_nan = y.differs(y) | x.differs(x)

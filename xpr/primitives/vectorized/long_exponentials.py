@@ -263,18 +263,23 @@ def power_by_root(n: int) -> Callable[[Expression, Expression], Expression]:
         up, down = (((1023 + k) << 52).bits_as(float64), ((1023 - k) << 52).bits_as(float64))  # 2^k and 2^-k
         m = size * down * down
         root = m.sqrt()
+        reciprocal = 1.0 / root
         square, low = product_in_parts(root, root)
-        rest = 0.5 * (((m - square) - low) / root)
+        rest = 0.5 * (((m - square) - low) * reciprocal)
         if n > 0:
             product, low = product_in_parts(m, root)
-            result, limit = (product + (low + m * rest)) * up * up * up, size
+            result = (product + (low + m * rest)) * up * up * up
         else:
-            reciprocal = 1.0 / root
             product, low = product_in_parts(root, reciprocal)
             missing = ((1.0 - product) - low) - rest * reciprocal
-            result, limit = (reciprocal + reciprocal * missing) * down, 1.0 / size
-        is_limit = size.equals(0) | size.equals(math.inf)
-        return exponentials.where_powers_are(x, select(is_limit, limit, result))
+            result = (reciprocal + reciprocal * missing) * down
+        is_infinite, is_zero = (
+            size.equals(math.inf),
+            size < 2.0**-1022,
+        )  # by its bits: subnormal numbers may not equal 0
+        at_zero, at_infinity = (0.0, math.inf) if n > 0 else (math.inf, 0.0)
+        result = select(is_zero, at_zero, select(is_infinite, at_infinity, result))
+        return exponentials.where_powers_are(x, result)
 
     return formula
 

@@ -132,9 +132,9 @@ def computed_in_c(b: Builder, name: str, operands: list[Value], aval: ShapedArra
         number = source[0] if source else x
         values += [b.reshape(number, ())] if number.aval.size == 1 else repeated(b, [x], aval.shape)
     values = [b.convert(x, dtype) for x in values]
-    target, results = native.elementwise_target(name, dtype), count * [aval.update(dtype=dtype)]
-    found = native_calls.call_of_elements(b, target, values, results, takes_long=aval.size >= _LONG)
-    return [b.convert(x, aval.dtype) for x in found]
+    target, avals = native.elementwise_target(name, dtype), count * [aval.update(dtype=dtype)]
+    results = native_calls.call_of_elements(b, target, values, avals, takes_long=aval.size >= _LONG)
+    return [b.convert(x, aval.dtype) for x in results]
 
 
 def _is_any_beyond(b: Builder, bound: float | Formula, values: list[Expression]) -> Value:
