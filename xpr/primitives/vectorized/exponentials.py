@@ -219,7 +219,7 @@ def power_by_root(n: int) -> Callable[[Expression, Expression], Expression]:
         result = size.sqrt()
         for _ in range(max(n, -n - 1)):
             result = size * result
-        return where_powers_are(x, 1.0 / result if n < 0 else result)
+        return nan_where_negative(x, 1.0 / result if n < 0 else result)
 
     return formula
 
@@ -229,8 +229,8 @@ def power_by_wide_root(n: int) -> Callable[[Expression, Expression], Expression]
     return lambda x, y: power_by_root(n)(x.to(float64), y).to(float32)
 
 
-def where_powers_are(x: Expression, result: Expression) -> Expression:
-    """A power of halves of |x|, and nan for negative numbers other than -inf."""
+def nan_where_negative(x: Expression, result: Expression) -> Expression:
+    """The result, a power of |x|; nan where x is negative, but not -inf."""
     return select((x < 0.0) & (abs(x) < math.inf), math.nan, result)
 
 

@@ -189,7 +189,7 @@ def _lgamma(x: Expression, digits: _Digits) -> Expression:
     return select(is_pole, math.inf, result)
 
 
-_SMALL = 8
+_SMALL = 8  # as in backend/c/elementwise.c
 
 
 def lgamma_of_small(x: Expression) -> Expression:

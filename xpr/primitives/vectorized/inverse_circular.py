@@ -131,7 +131,7 @@ def _long_arctangent_of_ratio(y: Expression, x: Expression) -> tuple[Expression,
     square = t * t
     product, lost = product_in_parts(t, under)
     of_sides = select(is_near | is_far, 0.0, difference_rest - t * both_rest)
-    rough = (_NEGATED_EXPONENT - under.bits_as(int64)).bits_as(float64)  # 1 / under, to an eighth
+    rough = (_NEGATED_EXPONENT - under.bits_as(int64)).bits_as(float64)  # 1 / under, to a sixteenth
     missing = (((over - product) - lost) + of_sides) * (rough * (2.0 - under * rough))
     missing = select(abs(over) < 2.0**-900, 0.0, missing)  # its parts would be subnormal
     offset = select(is_near, 0.0, select(is_far, y.constant(_PI / 2), _PI / 4))

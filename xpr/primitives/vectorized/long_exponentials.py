@@ -279,7 +279,7 @@ def power_by_root(n: int) -> Callable[[Expression, Expression], Expression]:
         )  # by its bits: subnormal numbers may not equal 0
         at_zero, at_infinity = (0.0, math.inf) if n > 0 else (math.inf, 0.0)
         result = select(is_zero, at_zero, select(is_infinite, at_infinity, result))
-        return exponentials.where_powers_are(x, result)
+        return exponentials.nan_where_negative(x, result)
 
     return formula
 
