@@ -107,13 +107,13 @@ def test_rows_and_columns_in_other_places(both):
         np.testing.assert_allclose(found, expected, 1e-10, 1e-12)
 
 
-def test_systems_of_one_equation_are_quotients(both):
+@pytest.mark.parametrize(("unit", "expected"), [(False, [[[1.5, 2.5]], [[1.5, 2.0]]]), (True, [[[3, 5]], [[6, 8]]])])
+def test_systems_of_one_equation_are_quotients(both, unit, expected):
     a, b = np.float32([[[2.0]], [[4.0]]]), np.float32([[[3.0, 5.0]], [[6.0, 8.0]]])
-    for unit, expected in ((False, [[[1.5, 2.5]], [[1.5, 2.0]]]), (True, b)):
-        solve = lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True, unit_diagonal=unit)  # noqa: B023  # called at once
-        assert "xpr_" not in text(solve, a, b)
-        for (found,) in both(solve, a, b):
-            np.testing.assert_array_equal(found, expected)
+    solve = lambda a, b: lax.linalg.triangular_solve(a, b, left_side=True, unit_diagonal=unit)
+    assert "xpr_" not in text(solve, a, b)
+    for (found,) in both(solve, a, b):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_many_matrices_are_decomposed_in_the_background():

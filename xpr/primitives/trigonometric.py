@@ -301,9 +301,7 @@ def _atan2_lower(b: Builder, operands: list[Value], avals: list[ShapedArray]) ->
 
 atan2_p = elementwise(
     "atan2", fusion="expensive", over=INEXACT, reference=_atan2_reference,
-    lowers_to=OnCpu(
-        "atan2", _atan2_lower, inverse_circular.angle, inverse_circular.long_angle, in_c={float64}
-    ),
+    lowers_to=OnCpu("atan2", _atan2_lower, inverse_circular.angle, inverse_circular.long_angle, in_c={float64}),
     partials=[
         lambda t, x, y, out: mul(t, div(y, add(mul(x, x), mul(y, y)))),
         lambda t, x, y, out: mul(t, div(neg(x), add(mul(x, x), mul(y, y)))),
